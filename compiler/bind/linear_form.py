@@ -1,0 +1,254 @@
+"""An expression as parts: coefficients · features + constant, each part under a static condition.
+
+A feature is a function of one row of the stream; coefficients, constants and conditions read static columns and the
+stream's key only. SUM(s * (p - c)) has the part {p: s} with constant -s·c, and a row counts only when s, p and c are
+all there: splitting the sum otherwise changes rows in which one of them is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from deadband.compiler.logical import Part
+
+__all__ = ["NotAffine", "linear_form"]
+
+MAX_PARTS = 64
+
+
+class NotAffine(Exception):
+    """Which node is in the way, and why."""
+
+    def __init__(self, node: exp.Expression, reason: str):
+        super().__init__(reason)
+        self.node = node
+        self.reason = reason
+
+
+def linear_form(node: exp.Expression, alias: str, values: frozenset[str]) -> tuple[Part, ...]:
+    """The parts of an expression over the stream `alias` whose changing columns are `values`."""
+    parts = _Form(alias, values).parts(node)
+    if len(parts) > MAX_PARTS:
+        raise NotAffine(node, f"it has {len(parts)} cases; at most {MAX_PARTS} can be kept")
+    return tuple(parts)
+
+
+class _Form:
+    def __init__(self, alias: str, values: frozenset[str]):
+        self.alias = alias
+        self.values = values
+
+    def parts(self, node: exp.Expression) -> list[Part]:
+        if not self.changes(node):
+            return [Part(None, (), node)]
+        rule = _RULES.get(type(node))
+        if rule is not None:
+            return rule(self, node)
+        return self.feature(node)
+
+    def changes(self, node: exp.Expression) -> bool:
+        return any(c.table == self.alias and c.name in self.values for c in node.find_all(exp.Column))
+
+    def of_one_row(self, node: exp.Expression) -> bool:
+        return all(c.table == self.alias for c in node.find_all(exp.Column))
+
+    def feature(self, node: exp.Expression) -> list[Part]:
+        """The node itself as a function of one row, where it is one."""
+        if not self.of_one_row(node):
+            others = sorted({c.sql("spark") for c in node.find_all(exp.Column) if c.table != self.alias})
+            raise NotAffine(
+                node, f"{node.sql('spark')} mixes a changing value with {', '.join(others)} and is not affine in the value"
+            )
+        if node.find(exp.AggFunc, exp.Window, exp.Query):
+            raise NotAffine(node, f"{node.sql('spark')} is not a function of one row")
+        return [Part(None, ((_bare(node), _ONE),), _ZERO)]
+
+    # rules, one per node type
+
+    def paren(self, node: exp.Paren) -> list[Part]:
+        return self.parts(node.this)
+
+    def neg(self, node: exp.Neg) -> list[Part]:
+        return [_scaled(p, lambda c: exp.Neg(this=_wrap(c))) for p in self.parts(node.this)]
+
+    def add(self, node: exp.Add) -> list[Part]:
+        return _combined(self.parts(node.this), self.parts(node.expression))
+
+    def sub(self, node: exp.Sub) -> list[Part]:
+        negative = [_scaled(p, lambda c: exp.Neg(this=_wrap(c))) for p in self.parts(node.expression)]
+        return _combined(self.parts(node.this), negative)
+
+    def mul(self, node: exp.Mul) -> list[Part]:
+        left, right = node.this, node.expression
+        if not self.changes(left):
+            return [_scaled(p, lambda c: _times(left, c)) for p in self.parts(right)]
+        if not self.changes(right):
+            return [_scaled(p, lambda c: _times(c, right)) for p in self.parts(left)]
+        if self.of_one_row(node):
+            return self.feature(node)
+        return [
+            Part(_and(a.condition, b.condition), _product(a, b), _times(a.constant, b.constant))
+            for a, b in product(self.parts(left), self.parts(right))
+        ]
+
+    def div(self, node: exp.Div) -> list[Part]:
+        left, right = node.this, node.expression
+        if not self.changes(right):
+            return [_scaled(p, lambda c: _over(c, right)) for p in self.parts(left)]
+        if self.of_one_row(node):
+            return self.feature(node)
+        if not self.of_one_row(right):
+            raise NotAffine(right, f"{right.sql('spark')} divides, and mixes a changing value with static columns")
+        divisor = _bare(right)
+        parts = []
+        for p in self.parts(left):
+            terms = tuple((_quotient(f, divisor), c) for f, c in p.terms) + ((_quotient(_ONE, divisor), p.constant),)
+            parts.append(Part(p.condition, _merged(terms), _ZERO))
+        return parts
+
+    def case(self, node: exp.Case) -> list[Part]:
+        branches: list[tuple[exp.Expression, exp.Expression | None]] = []
+        for branch in node.args["ifs"]:
+            test = exp.EQ(this=node.this.copy(), expression=branch.this.copy()) if node.this else branch.this
+            branches.append((test, branch.args["true"]))
+        return self.cases_or_feature(node, branches, node.args.get("default"))
+
+    def if_(self, node: exp.If) -> list[Part]:
+        return self.cases_or_feature(node, [(node.this, node.args["true"])], node.args.get("false"))
+
+    def cases_or_feature(self, node: exp.Expression, branches: list, default: exp.Expression | None) -> list[Part]:
+        try:
+            return self.cases(branches, default)
+        except NotAffine:
+            if self.of_one_row(node):
+                return self.feature(node)
+            raise
+
+    def cases(self, branches: list, default: exp.Expression | None) -> list[Part]:
+        """One part per branch; a row without a branch has no part, as its value is NULL."""
+        parts: list[Part] = []
+        before: exp.Expression | None = None
+        for test, value in branches:
+            if self.changes(test):
+                raise NotAffine(test, f"{test.sql('spark')} is a condition on a changing value")
+            here = _and(before, test)
+            parts += [Part(_and(here, p.condition), p.terms, p.constant) for p in self.parts(value)]
+            before = _and(before, _not_true(test))
+        if default is not None and not isinstance(default, exp.Null):
+            parts += [Part(_and(before, p.condition), p.terms, p.constant) for p in self.parts(default)]
+        return parts
+
+    def cast(self, node: exp.Cast) -> list[Part]:
+        if self.of_one_row(node):
+            return self.feature(node)
+        if node.to.is_type(exp.DataType.Type.DOUBLE):
+            return self.parts(node.this)
+        raise NotAffine(node, f"a cast to {node.to.sql('spark')} rounds: {node.sql('spark')} is not affine")
+
+
+_RULES: dict[type, Callable] = {
+    exp.Paren: _Form.paren,
+    exp.Neg: _Form.neg,
+    exp.Add: _Form.add,
+    exp.Sub: _Form.sub,
+    exp.Mul: _Form.mul,
+    exp.Div: _Form.div,
+    exp.Case: _Form.case,
+    exp.If: _Form.if_,
+    exp.Cast: _Form.cast,
+}
+
+# ---------------------------------------------------------------- arithmetic of parts
+
+Terms: TypeAlias = tuple[tuple[exp.Expression, exp.Expression], ...]
+
+_ONE, _ZERO = exp.Literal.number(1), exp.Literal.number(0)  # ours: what users write has a place in its meta
+
+
+def _combined(left: list[Part], right: list[Part]) -> list[Part]:
+    """The sum of two forms: every pair of their parts."""
+    if len(left) * len(right) > 4 * MAX_PARTS:
+        raise NotAffine(left[0].constant, "it has too many cases")
+    return [
+        Part(_and(a.condition, b.condition), _merged(a.terms + b.terms), _plus(a.constant, b.constant))
+        for a, b in product(left, right)
+    ]
+
+
+def _scaled(part: Part, scale: Callable[[exp.Expression], exp.Expression]) -> Part:
+    constant = part.constant if part.constant is _ZERO else scale(part.constant)
+    return Part(part.condition, tuple((f, scale(c)) for f, c in part.terms), constant)
+
+
+def _product(a: Part, b: Part) -> Terms:
+    terms = [(_times(f, g), _times(c, d)) for f, c in a.terms for g, d in b.terms]
+    terms += [(f, _times(c, b.constant)) for f, c in a.terms]
+    terms += [(g, _times(a.constant, d)) for g, d in b.terms]
+    return _merged(tuple(terms))
+
+
+def _merged(terms: Terms) -> Terms:
+    """Each feature once, its coefficients added."""
+    found: dict[exp.Expression, exp.Expression] = {}
+    for feature, coefficient in terms:
+        found[feature] = _plus(found[feature], coefficient) if feature in found else coefficient
+    return tuple(found.items())
+
+
+def _plus(a: exp.Expression, b: exp.Expression) -> exp.Expression:
+    if a is _ZERO:
+        return b
+    if b is _ZERO:
+        return a
+    return exp.Add(this=_wrap(a), expression=_wrap(b))
+
+
+def _times(a: exp.Expression, b: exp.Expression) -> exp.Expression:
+    if a is _ONE:
+        return b
+    if b is _ONE:
+        return a
+    if a is _ZERO or b is _ZERO:
+        return _ZERO
+    return exp.Mul(this=_wrap(a), expression=_wrap(b))
+
+
+def _over(a: exp.Expression, b: exp.Expression) -> exp.Expression:
+    return exp.Div(this=_wrap(a), expression=_wrap(b), typed=False, safe=False)
+
+
+def _wrap(node: exp.Expression) -> exp.Expression:
+    node = node.copy()
+    return exp.Paren(this=node) if isinstance(node, exp.Binary | exp.Neg) else node
+
+
+def _and(a: exp.Expression | None, b: exp.Expression | None) -> exp.Expression | None:
+    if a is None or b is None:
+        return a if b is None else b
+    return exp.and_(a.copy(), b.copy())
+
+
+def _not_true(test: exp.Expression) -> exp.Expression:
+    """CASE goes on where the test is false or NULL."""
+    return exp.not_(exp.Coalesce(this=exp.Paren(this=test.copy()), expressions=[exp.false()]))
+
+
+def _bare(node: exp.Expression) -> exp.Expression:
+    """The node over bare columns of the stream; division by zero is NULL there: one row must not stop a stream."""
+
+    def bare(n: exp.Expression) -> exp.Expression:
+        if isinstance(n, exp.Column):
+            return exp.column(exp.to_identifier(n.name, quoted=True))
+        if isinstance(n, exp.Div):
+            return _quotient(n.this.transform(bare), n.expression.transform(bare))
+        return n
+
+    return node.copy().transform(bare)
+
+
+def _quotient(a: exp.Expression, b: exp.Expression) -> exp.Expression:
+    return exp.Anonymous(this="try_divide", expressions=[a.copy(), b.copy()])

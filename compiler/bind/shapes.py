@@ -1,0 +1,157 @@
+"""The shape of a body: the recognisers in order, the first that fits wins."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from deadband.compiler.bind.block import Block, NotFlat, block_of, has_aggregate
+from deadband.compiler.bind.linear_aggregate import affine_of, linear_aggregate, only_stream, static_side
+from deadband.compiler.bind.linear_form import NotAffine
+from deadband.compiler.bind.subscriptions import split_by
+from deadband.compiler.logical import (
+    BandJoin,
+    Body,
+    EquiJoin,
+    Exact,
+    ExtremumAggregate,
+    RangeAggregate,
+    RangeSelect,
+    SelectJoin,
+    Shape,
+)
+
+__all__ = ["shape_of"]
+
+_RANGE_AGGREGATES = (exp.Min, exp.Max, exp.Sum, exp.Avg, exp.Count)
+
+
+def shape_of(body: Body) -> tuple[Shape, NotAffine | None]:
+    """The shape, and what kept it from being linear (a clause error points there)."""
+    try:
+        block = block_of(body)
+    except NotFlat as error:
+        return Exact(str(error)), NotAffine(body.query, str(error))
+    try:
+        return linear_aggregate(block), None
+    except NotAffine as error:
+        not_linear = error
+    for recognise in RECOGNISERS:
+        shape = recognise(block)
+        if shape is not None:
+            return shape, not_linear
+    return Exact(not_linear.reason), not_linear
+
+
+def extremum_aggregate(block: Block) -> ExtremumAggregate | None:
+    """MIN/MAX over items whose membership is static."""
+    try:
+        alias = only_stream(block)
+        stream = block.streams[alias]
+        static_side(block, alias, frozenset({*stream.values, stream.timestamp}))
+    except NotAffine:
+        return None
+    answers = [o for o in block.outputs if has_aggregate(o)]
+    if not stream.key or not answers or not all(isinstance(affine_of(o)[0], exp.Min | exp.Max) for o in answers):
+        return None
+    return ExtremumAggregate(stream, _texts(block.groups), _texts(answers))
+
+
+def range_aggregate(block: Block) -> RangeAggregate | None:
+    """Aggregates of one stream per subscription, groups by subscription only."""
+    found = _one_stream_ranges(block)
+    if found is None or not block.aggregates:
+        return None
+    alias, subscriptions, ranges = found
+    answers = [o for o in block.outputs if has_aggregate(o)]
+    if not all(isinstance(affine_of(a)[0], _RANGE_AGGREGATES) for a in answers):
+        return None
+    if any(c.table == alias for g in block.groups for c in g.find_all(exp.Column)):
+        return None
+    return RangeAggregate(block.streams[alias], _named(block, subscriptions), ranges, _texts(answers))
+
+
+def range_select(block: Block) -> RangeSelect | None:
+    """Rows of one stream inside the ranges of a subscription."""
+    found = _one_stream_ranges(block)
+    if found is None or block.aggregates:
+        return None
+    alias, subscriptions, ranges = found
+    return RangeSelect(block.streams[alias], _named(block, subscriptions), ranges)
+
+
+def subscription_join(block: Block) -> BandJoin | SelectJoin | None:
+    """Two data relations joined on a band or on equality, with bands and selections per subscription."""
+    for left, right, subscriptions in _pairs(block):
+        split = split_by(block, (left, right), subscriptions)
+        selections = split.ranges[left] + split.ranges[right]
+        names = _named(block, left) or left, _named(block, right) or right, _named(block, subscriptions)
+        if split.open:
+            continue
+        if split.bands:
+            return BandJoin(*names, split.bands, selections, split.equalities)
+        if split.equalities and selections:
+            return SelectJoin(*names, split.equalities, selections)
+    return None
+
+
+def equi_join(block: Block) -> EquiJoin | None:
+    """Two streams joined on equality and nothing else."""
+    if block.aggregates or len(block.streams) != 2 or block.tables:
+        return None
+    left, right = block.streams
+    split = split_by(block, (left, right), None)
+    if not split.equalities or split.open or split.bands or any(split.ranges.values()):
+        return None
+    return EquiJoin(block.streams[left].name, block.streams[right].name, split.equalities)
+
+
+# Joins first: a block with two data relations is never a range over one.
+RECOGNISERS = (subscription_join, equi_join, extremum_aggregate, range_aggregate, range_select)
+
+
+def _one_stream_ranges(block: Block):
+    """(stream alias, subscription alias or None, ranges) when ranges are all that ties them together."""
+    if block.nullable:
+        return None
+    relations = [*block.streams, *block.tables]
+    if len(relations) > 2:
+        return None
+    for alias in block.streams:
+        others = [a for a in relations if a != alias]
+        subscriptions = others[0] if others else None
+        split = split_by(block, (alias,), subscriptions)
+        ranges = split.ranges[alias]
+        bounded = [r for r in ranges if r.op != "="]
+        if bounded and not split.open and (subscriptions is None or _reads(bounded, subscriptions)):
+            return alias, subscriptions, ranges
+    return None
+
+
+def _pairs(block: Block):
+    """(left, right, subscription) choices with both streams as data, or a stream and a table beside a third."""
+    if block.aggregates or block.nullable:
+        return
+    relations = [*block.streams, *block.tables]
+    if len(relations) == 2 and len(block.streams) == 2:
+        yield relations[0], relations[1], None
+    if len(relations) == 3:
+        for subscriptions in reversed(relations):
+            left, right = (a for a in relations if a != subscriptions)
+            if left in block.streams or right in block.streams:
+                split = split_by(block, (left, right), subscriptions)
+                if _reads([*split.bands, *split.ranges[left], *split.ranges[right]], subscriptions):
+                    yield left, right, subscriptions
+
+
+def _reads(ranges, alias: str) -> bool:
+    return any(f"{alias}." in r.bound for r in ranges)
+
+
+def _named(block: Block, alias: str | None) -> str | None:
+    if alias is None:
+        return None
+    return block.streams[alias].name if alias in block.streams else block.tables[alias]
+
+
+def _texts(nodes) -> tuple[str, ...]:
+    return tuple(n.sql("spark") for n in nodes)

@@ -1,0 +1,73 @@
+"""Which relation of a block holds the subscriptions, and the ranges it puts on the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from deadband.compiler.bind.block import Block
+from deadband.compiler.bind.ranges import Comparison, comparisons, range_on
+from deadband.compiler.logical import Range
+
+__all__ = ["Split", "split_by"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """A block seen from its data: ranges per data relation, bands between two of them, equalities, the rest."""
+
+    subscriptions: str | None
+    ranges: dict[str, tuple[Range, ...]]
+    bands: tuple[Range, ...]
+    equalities: tuple[str, ...]
+    open: tuple[exp.Expression, ...]  # conditions that are none of these
+
+
+def split_by(block: Block, data: tuple[str, ...], subscriptions: str | None) -> Split:
+    """The conditions of a block, sorted by what they do to the data relations."""
+    ranges: dict[str, list[Range]] = {a: [] for a in data}
+    bands: list[Range] = []
+    equalities: list[str] = []
+    rest: list[exp.Expression] = []
+    for condition in block.conditions:
+        found = comparisons(condition)
+        if found is None:
+            rest.append(condition)
+            continue
+        for comparison in found:
+            _sort(comparison, data, subscriptions, ranges, bands, equalities, rest, condition)
+    return Split(subscriptions, {a: tuple(r) for a, r in ranges.items()}, tuple(bands), tuple(equalities), tuple(rest))
+
+
+def _sort(
+    comparison: Comparison,
+    data: tuple[str, ...],
+    subscriptions: str | None,
+    ranges: dict[str, list[Range]],
+    bands: list[Range],
+    equalities: list[str],
+    rest: list[exp.Expression],
+    condition: exp.Expression,
+) -> None:
+    touched = comparison.aliases()
+    mine = touched & set(data)
+    if not mine:
+        if touched - {subscriptions}:
+            rest.append(condition)
+        return  # a condition on the subscription alone selects subscriptions
+    if touched - set(data) - {subscriptions}:
+        rest.append(condition)
+        return
+    ranged = range_on(comparison, data)
+    if ranged is None:
+        rest.append(condition)
+    elif len(mine) == 1 and len(ranged[0]) == 1:
+        ranges[next(iter(mine))].append(ranged[1])
+    elif len(mine) == 2 and len(ranged[0]) == 2:
+        if comparison.op == "=" and not (touched - set(data)) and comparison.constant == 0:
+            equalities.append(condition.sql("spark"))
+        else:
+            bands.append(ranged[1])
+    else:
+        rest.append(condition)

@@ -1,0 +1,179 @@
+"""What runs: one class per physical operator. EXPLAIN shows op, method, detail, estimate and children of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from sqlglot import exp
+
+from deadband.compiler.catalog import Stream
+from deadband.compiler.logical import Group, LinearAggregate
+from deadband.compiler.statistics import Statistics
+
+if TYPE_CHECKING:
+    from deadband.compiler.lower.as_of import AsOf
+
+
+@dataclass(frozen=True)
+class StreamScan:
+    """Rows of a stream, as they arrive."""
+
+    op: ClassVar[str] = "StreamScan"
+    stream: Stream
+    method: str = "push"
+
+    def detail(self) -> dict[str, Any]:
+        s = self.stream
+        return {
+            "stream": s.name,
+            "key": list(s.key),
+            "time": s.timestamp,
+            "lateness_s": s.lateness,
+            "source": s.format or "frames given to replay or start",
+        }
+
+    def estimate(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class StaticScan:
+    """A static table, read when the query is created and at REFRESH TABLE."""
+
+    op: ClassVar[str] = "StaticScan"
+    table: str
+    method: str = "spark"
+
+    def detail(self) -> dict[str, Any]:
+        return {"table": self.table}
+
+    def estimate(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weights query: item, group -> coefficients. Spark runs it over the static side, for all keys or new ones."""
+
+    op: ClassVar[str] = "Weights"
+    query: exp.Select
+    tables: tuple[str, ...]
+    statistics: Statistics | None = None
+    method: str = "spark"
+
+    def detail(self) -> dict[str, Any]:
+        return {"sql": self.query.sql("spark", pretty=True)}
+
+    def estimate(self) -> dict[str, Any]:
+        s = self.statistics
+        return {} if s is None else {"items": s.items, "groups": s.groups, "edges": s.edges}
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return tuple(StaticScan(t) for t in self.tables)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A number kept per item: the feature's value (1 where feature is None) while every needed feature is not NULL."""
+
+    feature: int | None
+    needs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A column of the weights query and where it goes: slot · weight is added to a total of an answer."""
+
+    column: str
+    slot: int
+    total: str  # rows, count or sum
+    answer: int  # -1 for rows
+
+
+@dataclass(frozen=True)
+class EmitOnDrift:
+    """Keeps every group's answer incrementally and reports it when the truth has left the bound."""
+
+    op: ClassVar[str] = "EmitOnDrift"
+    group: Group
+    weights: Weights
+    features: tuple[exp.Expression, ...]
+    slots: tuple[Slot, ...]
+    edges: tuple[Edge, ...]
+    statistics: Statistics | None = None
+    method: str = "incremental"
+
+    @property
+    def shape(self) -> LinearAggregate:
+        shape = self.group.first.shape
+        assert isinstance(shape, LinearAggregate)
+        return shape
+
+    def detail(self) -> dict[str, Any]:
+        promise = self.group.first.promise
+        found: dict[str, Any] = {
+            "features": [f.sql("spark") for f in self.features],
+            "where": "driver kernel for small input, else executors, groups cut into blocks",
+        }
+        if promise.share < 1:
+            window = "the run" if promise.window is None else f"{promise.window:g} s"
+            found["slack"] = f"up to {1 - promise.share:.6g} of the ticks of {window} may pass unreported, per group"
+        if len(self.group.queries) > 1:
+            found["folded"] = f"{len(self.group.queries)} queries that differ in {len(self.group.first.literals)} literals"
+        return found
+
+    def estimate(self) -> dict[str, Any]:
+        return {} if self.statistics is None else self.statistics.estimate()
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (StreamScan(self.shape.stream), self.weights)
+
+
+@dataclass(frozen=True)
+class SparkExact:
+    """The body itself on Spark, as changes from tick to tick."""
+
+    op: ClassVar[str] = "SparkExact"
+    group: Group
+    as_of: AsOf
+    streams: tuple[Stream, ...] = field(default=())
+    tables: tuple[str, ...] = field(default=())
+
+    @property
+    def method(self) -> str:
+        return self.as_of.form
+
+    def detail(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"form": _FORMS[self.as_of.form], "why": self.as_of.reason}
+        found["sql"] = self.as_of.query.sql("spark", pretty=True)
+        if len(self.group.queries) > 1:
+            found["folded"] = f"{len(self.group.queries)} queries that differ in {len(self.group.first.literals)} literals"
+        return found
+
+    def estimate(self) -> dict[str, Any]:
+        return {"spark_jobs": "one a tick" if self.as_of.form == "jobs" else "one for all ticks"}
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (*(StreamScan(s) for s in self.streams), *(StaticScan(t) for t in self.tables))
+
+
+Node: TypeAlias = StreamScan | StaticScan | Weights | EmitOnDrift | SparkExact
+Operator: TypeAlias = EmitOnDrift | SparkExact
+
+_FORMS = {
+    "versions": "one job over the versions of the rows: cost follows the updates",
+    "ticks": "one as-of job over all ticks: cost follows live keys x ticks",
+    "jobs": "one job a tick over the state of the streams",
+}

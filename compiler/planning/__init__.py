@@ -1,0 +1,1 @@
+"""Numeric planning: pure numpy and scipy, no plans, no Spark."""

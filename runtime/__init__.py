@@ -1,0 +1,1 @@
+"""Running plans on Spark: connections, replay, live streams, operators and kernels."""

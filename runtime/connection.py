@@ -1,0 +1,236 @@
+"""Connection: statements in, answers out, on one SparkSession."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from deadband.compiler import ast
+from deadband.compiler.catalog import SETTINGS, Catalog
+from deadband.compiler.errors import DeadbandError, Source, did_you_mean
+from deadband.compiler.explain import Plan
+from deadband.compiler.parse import parse
+from deadband.compiler.program import Program
+from deadband.runtime.context import Context
+from deadband.runtime.replay import Progress, Run, replay, unknown_query
+from deadband.runtime.session import local_session
+from deadband.runtime.sources.clean import as_frame
+from deadband.runtime.sources.statistics import statistics_of
+from deadband.runtime.sql import first_line
+from deadband.runtime.tables import StaticTables
+
+__all__ = ["Connection"]
+
+OnChange = Callable[[Any, dict, int], object]  # ts, row, diff
+OnProgress = Callable[[Any], object]  # ts up to which everything has been told
+
+
+class Connection:
+    """Runs statements; a context manager. Its own local SparkSession unless one is given."""
+
+    def __init__(self, spark: SparkSession | None = None, *, driver_rows: int | None = None, **settings: Any):
+        self._own = spark is None
+        self._folder = tempfile.mkdtemp(prefix="deadband-") if self._own else None
+        if spark is None:
+            spark = local_session(**{"spark.sql.warehouse.dir": f"{self._folder}/warehouse", **settings})
+        elif settings:
+            raise DeadbandError("Spark settings go to the session that is given", detail=", ".join(settings))
+        self.spark = spark
+        self._catalog = Catalog(find_table=self._columns_of)
+        self._program = Program(self._catalog)
+        self._context = Context(spark, StaticTables(spark))
+        if driver_rows is not None:
+            self._context.driver_rows = driver_rows
+        self._subscribers: dict[str, list[tuple[OnChange, OnProgress | None]]] = {}
+        self._live: list = []
+
+    # ---------------------------------------------------------------- statements
+
+    def register(self, name: str, frame: Any) -> None:
+        """A static table from a pandas, pyarrow or Spark frame."""
+        if name.lower() in self._catalog.streams:
+            raise DeadbandError(f"{name} is a stream; its rows are given to replay or start")
+        as_frame(self.spark, frame, name).createOrReplaceTempView(f"`{name}`" if not name.isidentifier() else name)
+        self._table_changed(name)
+
+    def sql(self, text: str, name: str = "<sql>") -> DataFrame | Plan | None:
+        """Runs statements; gives the last one's result."""
+        result: DataFrame | Plan | None = None
+        for statement in parse(text, name):
+            result = self.execute(statement)
+        return result
+
+    def execute(self, statement: ast.Statement) -> DataFrame | Plan | None:
+        """Runs one parsed statement."""
+        if isinstance(statement, ast.Explain):
+            return self._explain(statement)
+        self._program.add(statement)
+        if isinstance(statement, ast.SparkSql):
+            return self._spark_sql(statement)
+        if isinstance(statement, ast.RefreshTable):
+            self.refresh_table(statement.table.text)
+        if isinstance(statement, ast.Show):
+            return self._show(statement)
+        return None
+
+    def explain(self, text_or_name: str) -> Plan:
+        """The plan of a registered query, of a SELECT with clauses, or of a CREATE CONTINUOUS QUERY (not registered)."""
+        if text_or_name.lower() in self._program.queries:
+            span = Source("<sql>", text_or_name).span(0, len(text_or_name))
+            target: Any = ast.Name(text_or_name, span)
+            return self._explain(ast.Explain(target, False, "TEXT", False, span))
+        text = text_or_name if text_or_name.lstrip()[:7].upper() == "EXPLAIN" else f"EXPLAIN {text_or_name}"
+        words = text_or_name.split()
+        if len(words) == 1:
+            raise unknown_query(text_or_name, [q.name for q in self._program.queries.values()])
+        statements = parse(text)
+        if len(statements) != 1 or not isinstance(statements[0], ast.Explain):
+            raise DeadbandError("explain takes one query", hint="a name, SELECT … or CREATE CONTINUOUS QUERY …")
+        return self._explain(statements[0])
+
+    def refresh_table(self, table: str) -> None:
+        """REFRESH TABLE: the next replay, and running streams at their next batch, see the table as it is now."""
+        try:
+            self.spark.catalog.refreshTable(table)
+        except PySparkException as error:
+            raise DeadbandError(f"{table} cannot be refreshed", detail=first_line(error)) from error
+        self._context.tables.forget(table)
+
+    # ---------------------------------------------------------------- running
+
+    def replay(self, frames: dict[str, Any] | None = None, progress: bool | Progress = False) -> Run:
+        """Every registered query over bounded history; streams without a frame replay their own source."""
+        given = self._frames(frames)
+        if not self._program.queries:
+            raise DeadbandError("there is no continuous query to run", hint="CREATE CONTINUOUS QUERY … first")
+        groups = self._program.groups()
+        if progress is True:
+            from deadband.runtime.progress import bar
+
+            with bar() as tell:
+                run = replay(self._context, groups, given, tell)
+        else:
+            run = replay(self._context, groups, given, progress or None)
+        self._tell_replay(run)
+        return run
+
+    def start(
+        self, checkpoint: str, trigger: str | None = None, frames: dict[str, Any] | None = None, once: bool = False
+    ) -> Any:
+        """Runs the queries live under Structured Streaming; see runtime/live.py."""
+        from deadband.runtime.live import Running
+
+        groups = self._program.groups()
+        if not groups:
+            raise DeadbandError("there is no continuous query to run", hint="CREATE CONTINUOUS QUERY … first")
+        running = Running(self._context, groups, self._frames(frames), checkpoint, trigger, once, self._told)
+        self._live.append(running)
+        return running
+
+    def subscribe(self, name: str, on_change: OnChange, on_progress: OnProgress | None = None) -> None:
+        """Calls on_change(ts, row, diff) for every change of a query, in replays and live; on_progress(ts) for silence."""
+        if name.lower() not in self._program.queries:
+            raise unknown_query(name, [q.name for q in self._program.queries.values()])
+        self._subscribers.setdefault(name.lower(), []).append((on_change, on_progress))
+
+    def close(self) -> None:
+        """Stops what runs; a session of our own ends with it."""
+        for running in self._live:
+            running.stop()
+        self._context.tables.close()
+        if self._own:
+            self.spark.stop()
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---------------------------------------------------------------- helpers
+
+    @property
+    def queries(self) -> list[str]:
+        """The names of the registered queries."""
+        return [q.name for q in self._program.queries.values()]
+
+    def plans(self) -> list[Plan]:
+        """The plans of all registered queries."""
+        return self._program.plans()
+
+    def _explain(self, statement: ast.Explain) -> Plan:
+        plan = self._program.explained(statement, lambda group: statistics_of(self._context, group))
+        if not statement.analyze:
+            return plan
+        run = replay(self._context, [plan.choice.operator.group], {}, None)
+        measured = dict(run.report()[plan.name])
+        measured["where"] = run.where(plan.name)
+        return plan.with_measured(measured)
+
+    def _spark_sql(self, statement: ast.SparkSql) -> DataFrame:
+        try:
+            result = self.spark.sql(statement.sql.text)
+        except PySparkException as error:
+            raise DeadbandError("Spark cannot run this statement", statement.span, detail=first_line(error)) from error
+        for name in list(self._catalog.tables):  # what Spark knows of tables is newer than what the text told
+            self._catalog.forget_table(name)
+        return result
+
+    def _show(self, statement: ast.Show) -> DataFrame:
+        if statement.what == "STREAMS":
+            rows: list[tuple] = [
+                (s.name, ", ".join(s.key), s.timestamp, s.lateness, s.format or "frames")
+                for s in self._catalog.streams.values()
+            ]
+            return self.spark.createDataFrame(rows, "stream string, key string, time string, lateness_s double, source string")
+        if statement.what == "SETTINGS":
+            rows = [(k, v, ", ".join(SETTINGS[k])) for k, v in self._catalog.settings.items()]
+            return self.spark.createDataFrame(rows, "setting string, value string, values string")
+        rows = [(p.name, p.query.shape.name, p.tree.op, p.guarantee) for p in self._program.plans()]
+        return self.spark.createDataFrame(rows, "query string, shape string, operator string, promise string")
+
+    def _columns_of(self, name: str) -> dict[str, str] | None:
+        try:
+            if self.spark.catalog.tableExists(name):
+                return {f.name: f.dataType.simpleString() for f in self.spark.table(name).schema.fields}
+        except PySparkException:
+            return None  # a name that Spark cannot parse names no table
+        return None
+
+    def _table_changed(self, name: str) -> None:
+        self._catalog.forget_table(name)
+        self._context.tables.forget(name)
+
+    def _frames(self, frames: dict[str, Any] | None) -> dict[str, Any]:
+        given = {}
+        for name, frame in (frames or {}).items():
+            if name.lower() not in self._catalog.streams:
+                known = [s.name for s in self._catalog.streams.values()]
+                raise DeadbandError(f"unknown stream {name}", hint=did_you_mean(name, known) or "CREATE STREAM it first")
+            given[name.lower()] = frame
+        return given
+
+    def _tell_replay(self, run: Run) -> None:
+        for name in self._subscribers:
+            if name in self._program.queries:
+                rows = run.answers(name)
+                self._told(name, rows, rows["ts"].iloc[-1] if len(rows) else None)
+
+    def _told(self, name: str, rows: pd.DataFrame, until: Any) -> None:
+        """Tells subscribers of a query about changes and about how far time has come."""
+        for on_change, on_progress in self._subscribers.get(name.lower(), ()):
+            columns = [c for c in rows.columns if c not in ("ts", "diff")]
+            for record in rows.to_dict("records"):
+                on_change(record["ts"], {c: record[c] for c in columns}, record["diff"])
+            if on_progress is not None and until is not None:
+                on_progress(until)
+
+

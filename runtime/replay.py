@@ -1,0 +1,148 @@
+"""Replay: every registered query over bounded history, from an empty state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from deadband.compiler.catalog import Stream
+from deadband.compiler.errors import DeadbandError, did_you_mean
+from deadband.compiler.logical import Group
+from deadband.compiler.lower import lower
+from deadband.compiler.physical import EmitOnDrift, SparkExact
+from deadband.runtime.context import Context
+from deadband.runtime.operators.drift_replay import DriftResult, drift_replay
+from deadband.runtime.operators.exact_replay import ExactResult, exact_replay
+from deadband.runtime.report import Report
+from deadband.runtime.sink import write_replay
+from deadband.runtime.sources.input import StreamInput
+
+__all__ = ["Run", "replay"]
+
+Progress = Callable[[str, int, int], object]  # what, done, total
+
+
+class Run:
+    """A finished replay: answers and report of every query."""
+
+    def __init__(self, results: list[DriftResult | ExactResult], rejected: dict[str, int], rows: dict[str, int]):
+        self._where: dict[str, tuple[DriftResult | ExactResult, int]] = {}
+        for result in results:
+            for index, query in enumerate(result.plan.group.queries):
+                self._where[query.name.lower()] = (result, index)
+        self._results = results
+        self._rejected = rejected
+        self._rows = rows
+
+    def answers(self, name: str) -> pd.DataFrame:
+        """The changes of a query: ts, diff, its columns, and low and high where it has a bound."""
+        result, index = self._find(name)
+        return result.answers(index)
+
+    def report(self) -> Report:
+        """What was counted, per query and in total."""
+        queries: dict[str, dict[str, Any]] = {}
+        for result, index in self._where.values():
+            query = result.plan.group.queries[index]
+            figures = result.figures(index)
+            refused = sum(self._rejected[s.name.lower()] for s in query.body.streams)
+            figures["late"] = 0  # a replay merges by event time: nothing comes late
+            figures["rejected"] = figures.get("rejected", 0) + refused
+            queries[query.name] = figures
+        return Report(queries, self._total(queries))
+
+    def where(self, name: str) -> str:
+        """Where a query's work ran: driver or executors."""
+        return self._find(name)[0].where
+
+    def _total(self, queries: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        total: dict[str, Any] = {"updates": sum(self._rows.values())}
+        for key in ("initial", "messages", "reported", "baseline", "violations", "late"):
+            total[key] = sum(f[key] for f in queries.values())
+        total["fidelity"] = min((f["fidelity"] for f in queries.values()), default=1.0)
+        total["max_error"] = max((f["max_error"] for f in queries.values()), default=0.0)
+        refused = dict.fromkeys(self._rows, 0)  # by kernels; two of them refuse the same rows
+        for result in self._results:
+            if isinstance(result, DriftResult):
+                stream = result.plan.shape.stream.name.lower()
+                refused[stream] = max(refused[stream], result.state.refused)
+        total["rejected"] = sum(self._rejected.values()) + sum(refused.values())
+        return total
+
+    def _find(self, name: str) -> tuple[DriftResult | ExactResult, int]:
+        if name.lower() not in self._where:
+            raise unknown_query(name, [q.name for r in self._results for q in r.plan.group.queries])
+        return self._where[name.lower()]
+
+
+def unknown_query(name: str, known: list[str]) -> DeadbandError:
+    return DeadbandError(f"unknown continuous query {name}", hint=did_you_mean(name, known))
+
+
+def replay(context: Context, groups: list[Group], frames: dict[str, Any], progress: Progress | None = None) -> Run:
+    """Runs all groups over the frames given and, for the other streams, over their own sources."""
+    plans = [lower(g).operator for g in groups]
+    streams: dict[str, Stream] = {s.name.lower(): s for g in groups for s in g.first.body.streams}
+    sources = {k: StreamInput(context.spark, s, frames.get(k)) for k, s in streams.items()}
+    tell = progress or (lambda what, done, total: None)
+    try:
+        results: list[DriftResult | ExactResult] = []
+        tables = _collected(context, plans, sources, tell)
+        for number, plan in enumerate(plans):
+            name = _called(plan.group)
+            tell(name, number, len(plans))
+            if isinstance(plan, EmitOnDrift):
+                stream = plan.shape.stream.name.lower()
+                results.append(drift_replay(context, plan, sources[stream], _own_features(plan, tables.get(stream))))
+            else:
+                ticks = lambda done, total, name=name: tell(f"{name}: tick", done, total)  # noqa: E731
+                results.append(exact_replay(context, plan, sources, ticks))
+        tell("done", len(plans), len(plans))
+        rejected = {k: sum(s.rejected.values()) for k, s in sources.items()}
+        run = Run(results, rejected, {k: s.rows - rejected[k] for k, s in sources.items()})
+        for result in results:
+            for index, query in enumerate(result.plan.group.queries):
+                if query.into is not None:
+                    write_replay(context, query, result.answers(index))
+        return run
+    finally:
+        for source in sources.values():
+            source.close()
+
+
+def _collected(
+    context: Context, plans: list[EmitOnDrift | SparkExact], sources: dict[str, StreamInput], tell: Progress
+) -> dict[str, tuple[pa.Table, dict]]:
+    """Rows of the streams that are small enough for the driver, with the features of all plans together."""
+    found: dict[str, tuple[pa.Table, dict]] = {}
+    for stream, source in sources.items():
+        features: dict = {}
+        used = [p for p in plans if isinstance(p, EmitOnDrift) and p.shape.stream.name.lower() == stream]
+        for plan in used:
+            for feature in plan.features:
+                features.setdefault(feature, len(features))
+        if used and source.rows <= context.driver_rows:
+            tell(f"reading {source.stream.name}", 0, 1)
+            found[stream] = (source.collect(list(features)), features)
+    return found
+
+
+def _own_features(plan: EmitOnDrift, collected: tuple[pa.Table, dict] | None) -> pa.Table | None:
+    """The collected rows with this plan's features as f0, f1, …"""
+    if collected is None:
+        return None
+    table, features = collected
+    others = [c for c in table.column_names if not (c.startswith("f") and c[1:].isdigit())]
+    wanted = [f"f{features[f]}" for f in plan.features]
+    own = table.select([*others, *wanted]) if len(set(wanted)) == len(wanted) else table
+    return own.rename_columns([*others, *(f"f{i}" for i in range(len(wanted)))])
+
+
+def _called(group: Group) -> str:
+    name = group.first.name
+    return name if len(group.queries) == 1 else f"{name} and {len(group.queries) - 1} more"
+
+

@@ -1,0 +1,36 @@
+"""INTO: where changes go besides the connection. File sinks are idempotent by batch: batch n is the folder batch=n."""
+
+from __future__ import annotations
+
+import pandas as pd
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from deadband.compiler.errors import DeadbandError
+from deadband.compiler.logical import Query
+from deadband.runtime.context import Context
+from deadband.runtime.sql import first_line
+
+__all__ = ["write_batch", "write_replay"]
+
+
+def write_replay(context: Context, query: Query, rows: pd.DataFrame) -> None:
+    """All changes of a replay as batch 0; a second replay replaces it."""
+    if len(rows):
+        write_batch(context, query, context.spark.createDataFrame(rows), 0)
+
+
+def write_batch(context: Context, query: Query, rows: DataFrame, batch: int) -> None:
+    """One batch of changes."""
+    assert query.into is not None
+    kind, options = query.into.format.text, dict(query.into.options)
+    writer = rows.write.format(kind).options(**{k: v for k, v in options.items() if k != "path"})
+    try:
+        if "path" in options:
+            writer.mode("overwrite").save(f"{options['path'].rstrip('/')}/batch={batch}")
+        else:
+            writer.mode("append").save()
+    except PySparkException as error:
+        raise DeadbandError(
+            f"the changes of {query.name} cannot be written", query.into.span, detail=first_line(error)
+        ) from error

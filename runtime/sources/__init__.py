@@ -1,0 +1,1 @@
+"""Where rows come from: frames and Spark sources, cleaned and put in order."""

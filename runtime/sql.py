@@ -1,0 +1,53 @@
+"""Queries as Spark runs them: tables renamed to the views that hold their rows, errors of Spark turned into ours."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator, Mapping
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
+
+from deadband.compiler.errors import DeadbandError
+
+__all__ = ["first_line", "run_query", "temp_views", "with_tables"]
+
+
+def with_tables(query: exp.Expression, names: Mapping[str, str]) -> exp.Expression:
+    """The query reading other tables: names maps lower-case table names to what to read instead."""
+
+    def renamed(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Table):
+            name = ".".join(p.name for p in node.parts).lower()
+            if name in names:
+                return exp.to_table(names[name], alias=node.alias_or_name)
+        return node
+
+    return query.copy().transform(renamed)
+
+
+def run_query(spark: SparkSession, query: exp.Expression, names: Mapping[str, str]) -> DataFrame:
+    """The frame of a query over renamed tables."""
+    try:
+        return spark.sql(with_tables(query, names).sql("spark", identify=True))
+    except PySparkException as error:
+        raise DeadbandError("Spark cannot run this query", detail=first_line(error)) from error
+
+
+@contextlib.contextmanager
+def temp_views(frames: Mapping[str, DataFrame]) -> Iterator[dict[str, str]]:
+    """Temporary views of frames under names of their own, dropped afterwards."""
+    views = {name: f"__{name.strip('_')}_{uuid.uuid4().hex[:12]}" for name in frames}
+    for name, frame in frames.items():
+        frame.createOrReplaceTempView(views[name])
+    try:
+        yield views
+    finally:
+        for name, frame in frames.items():
+            frame.sparkSession.catalog.dropTempView(views[name])
+
+
+def first_line(error: Exception) -> str:
+    return str(error).split("\n")[0]

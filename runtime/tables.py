@@ -1,0 +1,46 @@
+"""Static tables as the queries see them: read once, when the first query uses them, and again at REFRESH TABLE."""
+
+from __future__ import annotations
+
+import uuid
+
+from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["StaticTables"]
+
+
+class StaticTables:
+    """Snapshots of static tables, each under a temporary view of its own."""
+
+    def __init__(self, spark: SparkSession):
+        self._spark = spark
+        self._views: dict[str, str] = {}
+        self.version = 0  # grows with every refresh
+
+    def view(self, name: str) -> str:
+        """The view of a table's snapshot, taken now if there is none."""
+        key = name.lower()
+        if key not in self._views:
+            view = f"__static_{uuid.uuid4().hex[:12]}"
+            self._snapshot(self._spark.table(name)).createOrReplaceTempView(view)
+            self._views[key] = view
+        return self._views[key]
+
+    def views(self, names: tuple[str, ...]) -> dict[str, str]:
+        return {n: self.view(n) for n in names}
+
+    def forget(self, name: str) -> None:
+        """The next use reads the table again."""
+        view = self._views.pop(name.lower(), None)
+        if view is not None:
+            self._spark.catalog.dropTempView(view)
+            self.version += 1
+
+    def close(self) -> None:
+        for name in list(self._views):
+            self.forget(name)
+
+    @staticmethod
+    def _snapshot(frame: DataFrame) -> DataFrame:
+        """Rows as they are now: a lost executor fails the job rather than reading a file that has changed since."""
+        return frame.localCheckpoint(eager=True)
