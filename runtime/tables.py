@@ -15,6 +15,7 @@ class StaticTables:
     def __init__(self, spark: SparkSession):
         self._spark = spark
         self._views: dict[str, str] = {}
+        self._retired: list[str] = []  # running queries may still compare with what they held
         self.version = 0  # grows with every refresh
 
     def view(self, name: str) -> str:
@@ -33,12 +34,13 @@ class StaticTables:
         """The next use reads the table again."""
         view = self._views.pop(name.lower(), None)
         if view is not None:
-            self._spark.catalog.dropTempView(view)
+            self._retired.append(view)
             self.version += 1
 
     def close(self) -> None:
-        for name in list(self._views):
-            self.forget(name)
+        for view in (*self._views.values(), *self._retired):
+            self._spark.catalog.dropTempView(view)
+        self._views, self._retired = {}, []
 
     @staticmethod
     def _snapshot(frame: DataFrame) -> DataFrame:

@@ -7,6 +7,16 @@ from collections.abc import Iterator
 import pytest
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite", action="store_true", help="write the golden files anew; read the diff afterwards")
+
+
+@pytest.fixture(scope="session")
+def rewriting(request: pytest.FixtureRequest) -> bool:
+    """Whether golden files are to be written instead of compared."""
+    return request.config.getoption("--rewrite")
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator:
     """A small local session; a JVM that starts fast matters more here than one that runs fast."""

@@ -15,6 +15,7 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -55,7 +56,7 @@ def changes(
     batch = _Batch(spark, frames, keys, ticks, baseline, views or {}, progress)
     if plan.form != "jobs":
         try:
-            return _FORMS[plan.form](batch, plan.query).persist()
+            return _FORMS[plan.form](batch, plan.query).localCheckpoint(eager=False)
         except (AnalysisException, Py4JJavaError) as error:  # Spark 4.3 cannot plan some aggregates with FILTER
             log.warning("one job a tick, since Spark refused the query over all ticks: %s", _first_line(error))
     try:
@@ -95,11 +96,11 @@ class _Batch:
 
     def clock(self) -> list[int]:
         """The ticks at which the answer can differ from the one before, and the first that has an answer."""
+        if not self.ticks:
+            return []
+        seen = reduce(DataFrame.union, (frame.select(TICK).distinct() for frame in self.frames.values()))
         first = -1 if self.baseline else 0
-        seen = {first} if self.ticks else set()
-        for frame in self.frames.values():
-            seen.update(frame.select(TICK).distinct().toArrow()[TICK].to_pylist())
-        return sorted(tick for tick in seen if first <= tick < self.ticks)
+        return sorted({first, *seen.toArrow()[TICK].to_pylist()})
 
     def versions(self, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
         """The streams' columns, __from and __to."""

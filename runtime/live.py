@@ -1,0 +1,246 @@
+"""Live: the queries under Structured Streaming, one StreamingQuery per component of streams that are read together.
+
+foreachBatch brings the rows of all streams of a component tagged in one frame, so one batch id and one snapshot cover
+them. Snapshot first, then deliver: a batch that Spark runs again after a crash finds its snapshot and delivers the same
+output again. So state and file sinks (idempotent by batch) are exactly once, callbacks at least once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+
+from deadband.compiler.catalog import Stream
+from deadband.compiler.errors import DeadbandError
+from deadband.compiler.logical import Group
+from deadband.compiler.lower import lower
+from deadband.compiler.physical import Operator
+from deadband.runtime.component import Component, Outcome
+from deadband.runtime.context import Context
+from deadband.runtime.replay import unknown_query
+from deadband.runtime.report import Report
+from deadband.runtime.sink import write_batch
+from deadband.runtime.snapshot import Snapshots
+from deadband.runtime.sources.streaming import read_stream
+from deadband.runtime.sql import first_line
+
+__all__ = ["Running"]
+
+TAG = "__stream"
+
+Told = Callable[[str, pd.DataFrame, Any], object]  # query, changes, closed until
+
+
+class Running:
+    """Queries under way; stop() ends them, and start() on the same checkpoint goes on where they were."""
+
+    def __init__(
+        self,
+        context: Context,
+        groups: list[Group],
+        frames: dict[str, Any],
+        checkpoint: str,
+        trigger: str | None,
+        once: bool,
+        told: Told,
+    ):
+        self._parts = [
+            _Part(context, plans, frames, Path(checkpoint) / f"component-{i}", told)
+            for i, plans in enumerate(_components([lower(g).operator for g in groups]))
+        ]
+        for part in self._parts:
+            part.start(trigger, once)
+
+    def answers(self, name: str) -> pd.DataFrame:
+        """The changes of a query since this start."""
+        return self._part(name).answers(name)
+
+    def metrics(self) -> dict[str, Any]:
+        """Batches, rows that wait, how far time has come, and the report of every query."""
+        return {"components": [p.metrics() for p in self._parts], "report": self.report()}
+
+    def report(self) -> Report:
+        queries: dict[str, dict[str, Any]] = {}
+        for part in self._parts:
+            queries.update(part.figures())
+        total: dict[str, Any] = {}
+        for key in ("initial", "messages", "reported", "baseline", "violations"):
+            total[key] = sum(f[key] for f in queries.values())
+        total["updates"] = sum(sum(p.state.rows.values()) for p in self._parts)
+        total["late"] = sum(sum(p.state.late.values()) for p in self._parts)
+        total["rejected"] = sum(sum(p.state.rejected.values()) for p in self._parts)
+        total["fidelity"] = min((f["fidelity"] for f in queries.values()), default=1.0)
+        total["max_error"] = max((f["max_error"] for f in queries.values()), default=0.0)
+        return Report(queries, total)
+
+    def await_idle(self) -> None:
+        """Returns when everything that has arrived is processed; raises what a batch raised."""
+        for part in self._parts:
+            part.await_idle()
+
+    def stop(self) -> None:
+        """Ends the streams after the batch under way."""
+        for part in self._parts:
+            part.stop()
+
+    @property
+    def active(self) -> bool:
+        return any(p.query is not None and p.query.isActive for p in self._parts)
+
+    def _part(self, name: str) -> _Part:
+        for part in self._parts:
+            if name.lower() in part.names:
+                return part
+        raise unknown_query(name, [n for p in self._parts for n in p.names])
+
+
+class _Part:
+    """One component and its StreamingQuery."""
+
+    def __init__(self, context: Context, plans: list[Operator], frames: dict[str, Any], folder: Path, told: Told):
+        streams: dict[str, Stream] = {s.name.lower(): s for p in plans for s in p.group.first.body.streams}
+        self._context = context
+        self._folder = folder
+        self._told = told
+        self._sources = {k: read_stream(context.spark, s, frames.get(k)) for k, s in streams.items()}
+        self._queries = {q.name.lower(): q for p in plans for q in p.group.queries}
+        self.names = set(self._queries)
+        self._component = Component(context, list(streams.values()), plans)
+        self._snapshots = Snapshots(folder / "snapshots", _fingerprint(plans))
+        self._answers: dict[str, list[pd.DataFrame]] = {n: [] for n in self._queries}
+        self._lock = threading.Lock()
+        self._failure: BaseException | None = None
+        self.query: StreamingQuery | None = None
+        saved = self._snapshots.load()
+        self._batch = -1 if saved is None else saved["batch"]
+        self._outcome: Outcome | None = None if saved is None else saved["outcome"]
+        self.state = self._component.new_state() if saved is None else saved["state"]
+
+    def start(self, trigger: str | None, once: bool) -> None:
+        tagged = [f.select(F.lit(k).alias(TAG), F.struct("*").alias(k)) for k, f in self._sources.items()]
+        union = tagged[0]
+        for frame in tagged[1:]:
+            union = union.unionByName(frame, allowMissingColumns=True)
+        writer = union.writeStream.foreachBatch(self._on_batch)
+        writer = writer.option("checkpointLocation", str(self._folder / "spark"))
+        if once:
+            writer = writer.trigger(availableNow=True)
+        elif trigger is not None:
+            writer = writer.trigger(processingTime=trigger)
+        try:
+            self.query = writer.start()
+        except PySparkException as error:
+            raise DeadbandError("the stream cannot start", detail=first_line(error)) from error
+
+    def answers(self, name: str) -> pd.DataFrame:
+        with self._lock:
+            frames = list(self._answers[name.lower()])
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=["ts", "diff"])
+
+    def figures(self) -> dict[str, dict[str, Any]]:
+        with self._lock:
+            return self._component.figures(self.state)
+
+    def metrics(self) -> dict[str, Any]:
+        with self._lock:
+            return {
+                "streams": list(self._component.streams),
+                "batch": self._batch,
+                "closed_until": self._component.until(self.state),
+                "waiting_rows": sum(len(t) for t in self.state.waiting.values()),
+                "late": dict(self.state.late),
+                "rejected": dict(self.state.rejected),
+            }
+
+    def await_idle(self) -> None:
+        assert self.query is not None
+        try:
+            self.query.processAllAvailable()
+        except PySparkException as error:
+            raise self._failed(error) from error
+        if self.query.exception() is not None:
+            raise self._failed(self.query.exception())
+
+    def stop(self) -> None:
+        if self.query is not None and self.query.isActive:
+            self.query.stop()
+
+    def _on_batch(self, frame: DataFrame, batch: int) -> None:
+        try:
+            self._take(frame, batch)
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _take(self, frame: DataFrame, batch: int) -> None:
+        if batch > self._batch:
+            if len(self._sources) > 1:
+                frame = frame.persist()
+            rows = {k: frame.where(F.col(TAG) == k).select(f"`{k}`.*") for k in self._sources}
+            tables = self._component.collect(rows)
+            if len(self._sources) > 1:
+                frame.unpersist()
+            with self._lock:
+                self._outcome = self._component.step(self.state, tables)
+                self._snapshots.save(batch, {"state": self.state, "outcome": self._outcome})
+                self._batch = batch
+        elif batch < self._batch or self._outcome is None:
+            return
+        self._deliver(self._outcome, batch)
+
+    def _deliver(self, outcome: Outcome, batch: int) -> None:
+        for name, query in self._queries.items():
+            rows = outcome.changes.get(query.name)
+            if rows is None and outcome.until is None:
+                continue
+            if rows is not None:
+                with self._lock:
+                    self._answers[name].append(rows)
+                if query.into is not None:
+                    write_batch(self._context, query, self._context.spark.createDataFrame(rows), batch)
+            self._told(query.name, pd.DataFrame(columns=["ts", "diff"]) if rows is None else rows, outcome.until)
+        for stream, letters in outcome.dead.items():
+            path = self._folder / "dead" / stream / f"batch={batch}"
+            path.mkdir(parents=True, exist_ok=True)
+            letters.to_parquet(path / "rows.parquet")
+
+    def _failed(self, error: Any) -> BaseException:
+        if isinstance(self._failure, DeadbandError):
+            return self._failure
+        return DeadbandError("the stream has failed", detail=first_line(self._failure or error))
+
+
+def _components(plans: list[Operator]) -> list[list[Operator]]:
+    """Plans that share streams, directly or through others, in order of their first plan."""
+    parts: list[tuple[set[str], list[Operator]]] = []
+    for plan in plans:
+        streams = {s.name.lower() for s in plan.group.first.body.streams}
+        mine, others = [plan], []
+        for names, members in parts:
+            if names & streams:
+                streams, mine = streams | names, members + mine
+            else:
+                others.append((names, members))
+        parts = [*others, (streams, mine)]
+    return [members for _, members in parts]
+
+
+def _fingerprint(plans: list[Operator]) -> str:
+    """What a snapshot's state depends on: streams, bodies, promises."""
+    parts = []
+    for query in (q for p in plans for q in p.group.queries):
+        promise = query.promise
+        bounds = [str(b) for b in promise.bounds]
+        parts.append((query.name, query.body.query.sql("spark"), query.literals, bounds, query.body.streams))
+        parts.append((promise.kind, promise.share, promise.window, promise.emit_every))
+    text = repr(parts)
+    return hashlib.sha256(text.encode()).hexdigest()
