@@ -58,6 +58,10 @@ class Run:
         """Where a query's work ran: driver or executors."""
         return self._find(name)[0].where
 
+    def seconds(self, name: str) -> dict[str, float]:
+        """How long the parts of a query's work took; queries of one group share it."""
+        return self._find(name)[0].seconds
+
     def _total(self, queries: dict[str, dict[str, Any]]) -> dict[str, Any]:
         total: dict[str, Any] = {"updates": sum(self._rows.values())}
         for key in ("initial", "messages", "reported", "baseline", "violations", "late"):

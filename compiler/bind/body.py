@@ -19,7 +19,7 @@ from deadband.compiler import ast
 from deadband.compiler.catalog import Catalog, Stream, Table
 from deadband.compiler.errors import DeadbandError, Span, did_you_mean, nearest
 from deadband.compiler.logical import Body
-from deadband.grammar import CLAUSE_WORDS
+from deadband.grammar import CLAUSES as CLAUSE_WORDS
 
 __all__ = ["body_of", "parse_sql", "span_of", "tokens_of"]
 

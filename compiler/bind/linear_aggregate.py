@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from deadband.compiler.bind.block import Block, has_aggregate
-from deadband.compiler.bind.linear_form import NotAffine, linear_form
+from deadband.compiler.bind.linear_form import NotAffine, counted, linear_form
 from deadband.compiler.logical import Answer, LinearAggregate, Output, Part
 
 __all__ = ["AGGREGATES", "affine_of", "linear_aggregate", "only_stream", "static_side"]
@@ -103,6 +103,8 @@ def _answer(name: str, node: exp.Expression, alias: str, values: frozenset[str])
         if factor is not None:
             inner = type(factor)(this=exp.Paren(this=inner.copy()), expression=factor.expression)
         parts = linear_form(inner, alias, values)
+        if kind == "COUNT":
+            parts = tuple(counted(p) for p in parts)
     if condition is not None:
         parts = tuple(
             Part(condition if p.condition is None else exp.and_(condition, p.condition), p.terms, p.constant) for p in parts

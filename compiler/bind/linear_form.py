@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from deadband.compiler.logical import Part
 
-__all__ = ["NotAffine", "linear_form"]
+__all__ = ["ZERO", "NotAffine", "counted", "linear_form"]
 
 MAX_PARTS = 64
 
@@ -37,6 +37,12 @@ def linear_form(node: exp.Expression, alias: str, values: frozenset[str]) -> tup
     return tuple(parts)
 
 
+def counted(part: Part) -> Part:
+    """What COUNT keeps of a part: whether its features are there, whatever their type."""
+    there = [(exp.Case().when(exp.Not(this=exp.Is(this=_wrap(f), expression=exp.Null())), _ONE.copy()), c) for f, c in part.terms]
+    return Part(part.condition, tuple(there), part.constant)
+
+
 class _Form:
     def __init__(self, alias: str, values: frozenset[str]):
         self.alias = alias
@@ -44,7 +50,7 @@ class _Form:
 
     def parts(self, node: exp.Expression) -> list[Part]:
         if not self.changes(node):
-            return [Part(None, (), node)]
+            return [Part(None, (), _tolerant(node))]
         rule = _RULES.get(type(node))
         if rule is not None:
             return rule(self, node)
@@ -65,7 +71,7 @@ class _Form:
             )
         if node.find(exp.AggFunc, exp.Window, exp.Query):
             raise NotAffine(node, f"{node.sql('spark')} is not a function of one row")
-        return [Part(None, ((_bare(node), _ONE),), _ZERO)]
+        return [Part(None, ((_bare(node), _ONE),), ZERO)]
 
     # rules, one per node type
 
@@ -85,9 +91,9 @@ class _Form:
     def mul(self, node: exp.Mul) -> list[Part]:
         left, right = node.this, node.expression
         if not self.changes(left):
-            return [_scaled(p, lambda c: _times(left, c)) for p in self.parts(right)]
+            return [_scaled(p, lambda c: _times(_tolerant(left), c)) for p in self.parts(right)]
         if not self.changes(right):
-            return [_scaled(p, lambda c: _times(c, right)) for p in self.parts(left)]
+            return [_scaled(p, lambda c: _times(c, _tolerant(right))) for p in self.parts(left)]
         if self.of_one_row(node):
             return self.feature(node)
         return [
@@ -98,7 +104,7 @@ class _Form:
     def div(self, node: exp.Div) -> list[Part]:
         left, right = node.this, node.expression
         if not self.changes(right):
-            return [_scaled(p, lambda c: _over(c, right)) for p in self.parts(left)]
+            return [_scaled(p, lambda c: _quotient(c, _tolerant(right))) for p in self.parts(left)]
         if self.of_one_row(node):
             return self.feature(node)
         if not self.of_one_row(right):
@@ -107,7 +113,7 @@ class _Form:
         parts = []
         for p in self.parts(left):
             terms = tuple((_quotient(f, divisor), c) for f, c in p.terms) + ((_quotient(_ONE, divisor), p.constant),)
-            parts.append(Part(p.condition, _merged(terms), _ZERO))
+            parts.append(Part(p.condition, _merged(terms), ZERO))
         return parts
 
     def case(self, node: exp.Case) -> list[Part]:
@@ -166,7 +172,7 @@ _RULES: dict[type, Callable] = {
 
 Terms: TypeAlias = tuple[tuple[exp.Expression, exp.Expression], ...]
 
-_ONE, _ZERO = exp.Literal.number(1), exp.Literal.number(0)  # ours: what users write has a place in its meta
+_ONE, ZERO = exp.Literal.number(1), exp.Literal.number(0)  # ours: one that users write may be a parameter
 
 
 def _combined(left: list[Part], right: list[Part]) -> list[Part]:
@@ -180,7 +186,7 @@ def _combined(left: list[Part], right: list[Part]) -> list[Part]:
 
 
 def _scaled(part: Part, scale: Callable[[exp.Expression], exp.Expression]) -> Part:
-    constant = part.constant if part.constant is _ZERO else scale(part.constant)
+    constant = part.constant if part.constant is ZERO else scale(part.constant)
     return Part(part.condition, tuple((f, scale(c)) for f, c in part.terms), constant)
 
 
@@ -200,9 +206,9 @@ def _merged(terms: Terms) -> Terms:
 
 
 def _plus(a: exp.Expression, b: exp.Expression) -> exp.Expression:
-    if a is _ZERO:
+    if a is ZERO:
         return b
-    if b is _ZERO:
+    if b is ZERO:
         return a
     return exp.Add(this=_wrap(a), expression=_wrap(b))
 
@@ -212,13 +218,9 @@ def _times(a: exp.Expression, b: exp.Expression) -> exp.Expression:
         return b
     if b is _ONE:
         return a
-    if a is _ZERO or b is _ZERO:
-        return _ZERO
+    if a is ZERO or b is ZERO:
+        return ZERO
     return exp.Mul(this=_wrap(a), expression=_wrap(b))
-
-
-def _over(a: exp.Expression, b: exp.Expression) -> exp.Expression:
-    return exp.Div(this=_wrap(a), expression=_wrap(b), typed=False, safe=False)
 
 
 def _wrap(node: exp.Expression) -> exp.Expression:
@@ -238,16 +240,27 @@ def _not_true(test: exp.Expression) -> exp.Expression:
 
 
 def _bare(node: exp.Expression) -> exp.Expression:
-    """The node over bare columns of the stream; division by zero is NULL there: one row must not stop a stream."""
+    """The node over bare columns of the stream."""
 
     def bare(n: exp.Expression) -> exp.Expression:
-        if isinstance(n, exp.Column):
-            return exp.column(exp.to_identifier(n.name, quoted=True))
+        return exp.column(exp.to_identifier(n.name, quoted=True)) if isinstance(n, exp.Column) else n
+
+    return _tolerant(node).transform(bare)
+
+
+def _tolerant(node: exp.Expression) -> exp.Expression:
+    """The node with NULL where a division by zero or a cast would fail: one row must not stop a stream."""
+
+    def tolerant(n: exp.Expression) -> exp.Expression:
+        if type(n) is exp.Cast:
+            return exp.TryCast(this=_tolerant(n.this), to=n.to.copy())
         if isinstance(n, exp.Div):
-            return _quotient(n.this.transform(bare), n.expression.transform(bare))
+            return _quotient(_tolerant(n.this), _tolerant(n.expression))
+        if isinstance(n, exp.Mod | exp.IntDiv):
+            return type(n)(this=_tolerant(n.this), expression=exp.Nullif(this=_tolerant(n.expression), expression=ZERO.copy()))
         return n
 
-    return node.copy().transform(bare)
+    return node.copy().transform(tolerant)
 
 
 def _quotient(a: exp.Expression, b: exp.Expression) -> exp.Expression:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from deadband.compiler.bind.linear_form import ZERO
 from deadband.compiler.bind.template import QUERY, Template, parameterised
+from deadband.compiler.errors import DeadbandError
 from deadband.compiler.logical import LinearAggregate, Part
 from deadband.compiler.lower.folded import parameter_join
 from deadband.compiler.physical import Edge, Slot
@@ -17,6 +19,7 @@ __all__ = ["ITEM", "KEYS", "weights_query"]
 
 KEYS = "__keys"  # the stream's keys and ITEM, their number
 ITEM = "__item"
+MAX_FEATURES = 64  # bits of a word
 
 
 def weights_query(shape: LinearAggregate, template: Template, fold: bool) -> tuple[exp.Select, list[Slot], list[Edge]]:
@@ -47,6 +50,11 @@ def weights_query(shape: LinearAggregate, template: Template, fold: bool) -> tup
 
 def _totals(shape: LinearAggregate) -> tuple[list[exp.Expression], list[Slot], list[Edge]]:
     features = shape.features
+    if len(features) > MAX_FEATURES:
+        raise DeadbandError(
+            f"the query keeps {len(features)} different values per key; at most {MAX_FEATURES} fit",
+            hint="split its aggregates over several queries",
+        )
     slots: dict[Slot, int] = {Slot(None, ()): 0}
     columns: list[exp.Expression] = []
     edges = [Edge("rows", 0, "rows", -1)]
@@ -62,7 +70,7 @@ def _totals(shape: LinearAggregate) -> tuple[list[exp.Expression], list[Slot], l
             add(f"n_{a}_{p}", exp.Count(this=_where(whole, exp.Literal.number(1))), Slot(None, needs), "count", a)
             if answer.kind == "COUNT":
                 continue
-            if part.constant != exp.Literal.number(0):
+            if part.constant is not ZERO:
                 add(f"c_{a}_{p}", _sum(whole, part.constant), Slot(None, needs), "sum", a)
             for k, (feature, coefficient) in enumerate(part.terms):
                 add(f"w_{a}_{p}_{k}", _sum(whole, coefficient), Slot(features.index(feature), needs), "sum", a)

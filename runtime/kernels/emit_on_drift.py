@@ -1,9 +1,11 @@
 """Many affine answers over shared items, kept incrementally and reported when they leave their bound.
 
-Law. Before a tick, sum[t] = Σ fl(w·x) over the items in force, as an unevaluated pair hi + lo (error below 2⁻¹⁰⁰ of
-Σ|w·x|), so answers depend neither on batches nor on how groups are cut. A changed item costs two products and two
-error-free sums per answer it enters; a tick costs the answers it touched, never all of them. After a tick, every group
-that plain SQL has is reported, and abs(reported - truth) <= bound, unless FIDELITY lets the group miss this tick.
+Law. Before a tick, sum[t] = Σ fl(w·x) over the items in force, as an unevaluated pair hi + lo (n changes lose at most
+n·2⁻¹⁰⁴ of the largest Σ|w·x| so far), so answers depend neither on batches nor on how groups are cut. A changed item
+costs two products and two error-free sums per answer it enters; a tick costs the answers it touched, never all of them.
+After a tick, every group that plain SQL has is reported, and abs(reported - truth) <= bound, unless FIDELITY lets the
+group miss this tick. A group misses a tick only where that keeps the share of the window's ticks so far; one that
+vanishes and comes back counts anew.
 
 A slot is a number kept per item: a feature's value (value slots) or 1 (flag slots), while the features it needs are
 not NULL and the item is alive; else 0. Group g has answers t = g·A … g·A + A-1.
@@ -33,6 +35,9 @@ MAX_ERROR, WORST_SHARE = 0, 1
 TICK, WINDOW, WINDOW_FIRST, TOUCHED, PENDING, MISSED = 0, 1, 2, 3, 4, 5
 
 NEVER, ON, OFF = 0, 1, 2  # a flag slot: OFF was ON before
+# what became of a touched group: bits of a living one, or one of the other three
+UNCHANGED, CHANGED, OUT, MUST = 0, 1, 2, 4
+ABSENT, VANISHED, APPEARED = 8, 16, 32
 
 ROUNDING = 2.0**-50  # what plain SQL's own sum may be off by, as a share of Σ|w·x|
 
@@ -57,7 +62,7 @@ class Wiring(NamedTuple):
     bound: NDArray  # float64[G·A]
     query: NDArray  # int32[G]
     always: NDArray  # uint8[G], a group that plain SQL has even without rows
-    miss: NDArray  # float64[1], the share of ticks that may be missed
+    share: NDArray  # float64[1], of a window's ticks that must be in bound
 
 
 class State(NamedTuple):
@@ -80,7 +85,8 @@ class State(NamedTuple):
     is_touched: NDArray  # uint8[G]
     pending: NDArray  # int32[G], groups out of bound and not reported
     is_pending: NDArray  # uint8[G]
-    misses: NDArray  # int32[G], groups with missed > 0
+    misses: NDArray  # int32[G], groups that missed a tick in this window
+    in_misses: NDArray  # uint8[G]
     clock: NDArray  # int64[6]
     counts: NDArray  # int64[Q, 5]
     figures: NDArray  # float64[Q, 2]
@@ -133,6 +139,7 @@ def new_state(wiring: Wiring, items: int, queries: int) -> State:
         pending=np.zeros(groups, np.int32),
         is_pending=np.zeros(groups, np.uint8),
         misses=np.zeros(groups, np.int32),
+        in_misses=np.zeros(groups, np.uint8),
         clock=clock,
         counts=np.zeros((queries, 5), np.int64),
         figures=figures,
@@ -167,9 +174,8 @@ def counted(wiring: Wiring, state: State) -> tuple[NDArray, NDArray]:
     alive = np.flatnonzero(state.alive)
     np.add.at(counts[:, GROUP_TICKS], wiring.query[alive], now - state.born[alive])
     missed = np.flatnonzero(state.missed)
-    first = np.maximum(state.clock[WINDOW_FIRST], state.born[missed])
-    share = 1.0 - state.missed[missed] / np.maximum(now - first, 1)
-    np.minimum.at(figures[:, WORST_SHARE], wiring.query[missed], share)
+    ticks = now - np.maximum(state.clock[WINDOW_FIRST], state.born[missed])
+    np.minimum.at(figures[:, WORST_SHARE], wiring.query[missed], (ticks - state.missed[missed]) / ticks)
     return counts, figures
 
 
@@ -208,209 +214,275 @@ def _add(high, low, at, amount_high, amount_low):
     high[at] = s
 
 
-@njit(cache=True, nogil=True)
-def _value_of(wiring, state, group, answer):
+@njit(cache=True, nogil=True, inline="always")
+def _answer_of(kind, high, low, count, offset, default):
     """An answer as plain SQL gives it; NaN stands for NULL."""
-    t = group * len(wiring.kind) + answer
-    count = state.count[t]
-    if wiring.kind[answer] == COUNT:
-        found = count
+    if kind == COUNT:
+        found = count + offset
     elif count <= 0:
         found = np.nan
-    elif wiring.kind[answer] == SUM:
-        found = state.high[t] + state.low[t]
+    elif kind == SUM:
+        found = high + low + offset
     else:
-        found = (state.high[t] + state.low[t]) / count
-    found += wiring.offset[answer]
-    return wiring.default[answer] if np.isnan(found) else found
+        found = (high + low) / count + offset
+    return default if np.isnan(found) else found
 
 
 @njit(cache=True, nogil=True)
-def _apply(wiring, state, rows, r):
-    """One row: every slot of its item takes its new value, and the totals follow."""
-    V, K, A = len(wiring.value_feature), len(wiring.flag_needs), len(wiring.kind)
-    item, present = np.int64(rows.item[r]), rows.present[r]
-    living = rows.deleted[r] == 0
-    touched, is_touched = state.touched, state.is_touched
-    waiting = state.clock[TOUCHED]
-    for v in range(V):
-        s = item * V + v
-        new = 0.0
-        if living and (wiring.value_needs[v] & ~present) == 0:
-            new = rows.feature[r, wiring.value_feature[v]]
-        old = state.value[s]
-        if new == old:
-            continue
-        state.value[s] = new
-        first, last = wiring.value_start[s], wiring.value_start[s + 1]
-        if abs(new) > state.ceiling[s]:
-            above = 2.0 ** np.ceil(np.log2(abs(new)))
-            if above < abs(new):
-                above *= 2.0
-            for e in range(first, last):
-                state.size[wiring.value_target[e]] += abs(wiring.value_weight[e]) * (above - state.ceiling[s])
-            state.ceiling[s] = above
-        for e in range(first, last):
-            t = wiring.value_target[e]
-            weight = wiring.value_weight[e]
-            plus, minus = weight * new, -(weight * old)
-            total = plus + minus
-            part = total - plus
-            _add(state.high, state.low, t, total, (plus - (total - part)) + (minus - part))
-            g = t // A
-            if is_touched[g] == 0:
-                is_touched[g] = 1
-                touched[waiting] = g
-                waiting += 1
-    for k in range(K):
-        s = item * K + k
-        on = living and (wiring.flag_needs[k] & ~present) == 0
-        if on == (state.flag[s] == ON):
-            continue
-        first_time = state.flag[s] == NEVER
-        state.flag[s] = ON if on else OFF
-        for e in range(wiring.flag_start[s], wiring.flag_start[s + 1]):
-            t = wiring.flag_target[e]
-            change = wiring.flag_weight[e] if on else -wiring.flag_weight[e]
-            g = t // A
-            if wiring.flag_total[e] == ROWS_TOTAL:
-                g = t
-                state.rows[t] += change
-            elif wiring.flag_total[e] == COUNT_TOTAL:
-                state.count[t] += change
-            else:
-                _add(state.high, state.low, t, change, 0.0)
-                if first_time:
-                    state.size[t] += abs(change)
-            if is_touched[g] == 0:
-                is_touched[g] = 1
-                touched[waiting] = g
-                waiting += 1
-    state.clock[TOUCHED] = waiting
+def _values(wiring, state, rows, first_row, last_row):
+    """The value slots of the items in these rows take their new values, and the sums follow."""
+    V, A = len(wiring.value_feature), len(wiring.kind)
+    slot_feature, slot_needs = wiring.value_feature, wiring.value_needs
+    start, target, weights = wiring.value_start, wiring.value_target, wiring.value_weight
+    items, presents, deleted, features = rows.item, rows.present, rows.deleted, rows.feature
+    value, ceiling, high, low, size = state.value, state.ceiling, state.high, state.low, state.size
+    touched, is_touched, clock = state.touched, state.is_touched, state.clock
+    waiting = clock[TOUCHED]
+    for r in range(first_row, last_row):
+        for v in range(V):
+            s = np.int64(items[r]) * V + v
+            new = 0.0
+            if deleted[r] == 0 and (slot_needs[v] & ~presents[r]) == 0:
+                new = features[r, slot_feature[v]]
+            old = value[s]
+            if new == old:
+                continue
+            value[s] = new
+            if abs(new) > ceiling[s]:
+                above = 2.0 ** np.ceil(np.log2(abs(new)))
+                if above < abs(new):
+                    above *= 2.0
+                for e in range(start[s], start[s + 1]):
+                    size[target[e]] += abs(weights[e]) * (above - ceiling[s])
+                ceiling[s] = above
+            for e in range(start[s], start[s + 1]):
+                t = target[e]
+                # fl(w·new) - fl(w·old) as an exact pair, then added to the pair high + low
+                plus, minus = weights[e] * new, -(weights[e] * old)
+                total = plus + minus
+                part = total - plus
+                rest = (plus - (total - part)) + (minus - part)
+                before = high[t]
+                after = before + total
+                part = after - before
+                low[t] += (before - (after - part)) + (total - part) + rest
+                high[t] = after
+                g = t if A == 1 else t // A
+                if is_touched[g] == 0:
+                    is_touched[g] = 1
+                    touched[waiting] = g
+                    waiting += 1
+    clock[TOUCHED] = waiting
 
 
 @njit(cache=True, nogil=True)
-def _drift(wiring, state, g):
-    """(out of bound, must be reported now, largest error) of a living group, its truth refreshed."""
+def _flags(wiring, state, rows, first_row, last_row):
+    """The flag slots of the items in these rows switch on or off, and counts and constants follow."""
+    K, A = len(wiring.flag_needs), len(wiring.kind)
+    needs, start, target = wiring.flag_needs, wiring.flag_start, wiring.flag_target
+    totals, weights = wiring.flag_total, wiring.flag_weight
+    items, presents, deleted = rows.item, rows.present, rows.deleted
+    flag, high, low, size, count, members = state.flag, state.high, state.low, state.size, state.count, state.rows
+    touched, is_touched, clock = state.touched, state.is_touched, state.clock
+    waiting = clock[TOUCHED]
+    for r in range(first_row, last_row):
+        for k in range(K):
+            s = np.int64(items[r]) * K + k
+            on = deleted[r] == 0 and (needs[k] & ~presents[r]) == 0
+            if on == (flag[s] == ON):
+                continue
+            first_time = flag[s] == NEVER
+            flag[s] = ON if on else OFF
+            for e in range(start[s], start[s + 1]):
+                t = target[e]
+                change = weights[e] if on else -weights[e]
+                g = t // A
+                if totals[e] == ROWS_TOTAL:
+                    g = t
+                    members[t] += change
+                elif totals[e] == COUNT_TOTAL:
+                    count[t] += change
+                else:
+                    _add(high, low, t, change, 0.0)
+                    if first_time:
+                        size[t] += abs(change)
+                if is_touched[g] == 0:
+                    is_touched[g] = 1
+                    touched[waiting] = g
+                    waiting += 1
+    clock[TOUCHED] = waiting
+
+
+@njit(cache=True, nogil=True)
+def _look(wiring, state, looked, drift):
+    """For every touched group: its truth refreshed; looked says what became of it, drift its largest error."""
     A = len(wiring.kind)
-    out, must, changed, worst = False, False, False, 0.0
-    for a in range(A):
-        t = g * A + a
-        now = _value_of(wiring, state, g, a)
-        before, last = state.truth[t], state.reported[t]
-        if now != before and not (np.isnan(now) and np.isnan(before)):
-            changed = True
-            state.truth[t] = now
-        if np.isnan(now) or np.isnan(last):
-            if np.isnan(now) != np.isnan(last):
-                out = must = True
+    kinds, offsets, defaults, percent, bound = wiring.kind, wiring.offset, wiring.default, wiring.percent, wiring.bound
+    always = wiring.always
+    high, low, size, count, members = state.high, state.low, state.size, state.count, state.rows
+    truth, reported, alive = state.truth, state.reported, state.alive
+    touched, is_touched = state.touched, state.is_touched
+    for i in range(state.clock[TOUCHED]):
+        g = touched[i]
+        is_touched[g] = 0
+        if not (members[g] > 0 or always[g] == 1):
+            looked[i] = VANISHED if alive[g] == 1 else ABSENT
             continue
-        error = abs(now - last)
-        limit = wiring.bound[t] * abs(last) if wiring.percent[a] else wiring.bound[t]
-        allowance = ROUNDING * state.size[t]
-        if wiring.kind[a] == AVG:
-            allowance /= max(state.count[t], 1.0)
-        elif wiring.kind[a] == COUNT:
-            allowance = 0.0
-        if error > max(limit - allowance, 0.0):
-            out = True
-        worst = max(worst, error)
-    return out, must, changed, worst
+        found, worst = UNCHANGED, 0.0
+        for a in range(A):
+            t = g * A + a
+            settled = high[t] + low[t]  # low below one rounding of high, so that low itself loses little
+            low[t] -= settled - high[t]
+            high[t] = settled
+            now = _answer_of(kinds[a], high[t], low[t], count[t], offsets[a], defaults[a])
+            before, last = truth[t], reported[t]
+            if now != before and not (np.isnan(now) and np.isnan(before)):
+                found |= CHANGED
+                truth[t] = now
+            if np.isnan(now) or np.isnan(last):
+                if np.isnan(now) != np.isnan(last):
+                    found |= OUT | MUST
+                continue
+            error = abs(now - last)
+            limit = bound[t] * abs(last) if percent[a] else bound[t]
+            if kinds[a] == SUM:
+                limit -= ROUNDING * (size[t] + abs(offsets[a]) + abs(last))
+            elif kinds[a] == AVG:
+                limit -= ROUNDING * (size[t] / max(count[t], 1.0) + abs(offsets[a]) + abs(last))
+            if error > limit and error > 0:
+                found |= OUT
+            worst = max(worst, error)
+        looked[i] = found if alive[g] == 1 else APPEARED
+        drift[i] = worst
+
+
+@njit(cache=True, nogil=True)
+def _settle_share(wiring, state, g):
+    """The share of the window's ticks in which a group was in bound; it counts anew from here."""
+    if state.missed[g] > 0:
+        ticks = state.clock[TICK] - max(state.clock[WINDOW_FIRST], state.born[g])
+        q = wiring.query[g]
+        state.figures[q, WORST_SHARE] = min(state.figures[q, WORST_SHARE], (ticks - state.missed[g]) / ticks)
+        state.missed[g] = 0
 
 
 @njit(cache=True, nogil=True)
 def _close_window(wiring, state):
-    """The share of its ticks in which each group that missed some was in bound; counting starts anew."""
-    clock = state.clock
-    for i in range(clock[MISSED]):
+    """Every group that missed a tick in this window settles its share."""
+    for i in range(state.clock[MISSED]):
         g = state.misses[i]
-        if state.missed[g] > 0:
-            first = max(clock[WINDOW_FIRST], state.born[g])
-            share = 1.0 - state.missed[g] / max(clock[TICK] - first, 1)
-            q = wiring.query[g]
-            state.figures[q, WORST_SHARE] = min(state.figures[q, WORST_SHARE], share)
-            state.missed[g] = 0
-    clock[MISSED] = 0
+        _settle_share(wiring, state, g)
+        state.in_misses[g] = 0
+    state.clock[MISSED] = 0
+
+
+@njit(cache=True, nogil=True)
+def _decide(wiring, state, looked, drift, decided):
+    """Which touched groups are reported (+1) or withdrawn (-1); counts, and what FIDELITY lets pass."""
+    queries, share = wiring.query, wiring.share[0]
+    touched, alive, born, missed = state.touched, state.alive, state.born, state.missed
+    clock, counts, figures = state.clock, state.counts, state.figures
+    now, window_first = clock[TICK], clock[WINDOW_FIRST]
+    reports = 0
+    for i in range(clock[TOUCHED]):
+        g, what = touched[i], looked[i]
+        decided[i] = 0
+        if what == ABSENT or what == UNCHANGED:
+            if what == UNCHANGED:
+                figures[queries[g], MAX_ERROR] = max(figures[queries[g], MAX_ERROR], drift[i])
+            continue
+        q = queries[g]
+        if what == VANISHED:
+            alive[g] = 0
+            _settle_share(wiring, state, g)
+            counts[q, GROUP_TICKS] += now - born[g]
+            counts[q, REPORTED] += 1
+            counts[q, BASELINE] += 1
+            decided[i] = -1
+        elif what == APPEARED:
+            alive[g] = 1
+            born[g] = now
+            counts[q, INITIAL] += 1
+            decided[i] = 1
+        else:
+            if what & CHANGED:
+                counts[q, BASELINE] += 1
+            out = what & OUT != 0
+            if out and share < 1 and what & MUST == 0:
+                ticks = now - max(window_first, born[g]) + 1
+                if (ticks - missed[g] - 1) / ticks >= share:
+                    if state.in_misses[g] == 0:
+                        state.in_misses[g] = 1
+                        state.misses[clock[MISSED]] = g
+                        clock[MISSED] += 1
+                    missed[g] += 1
+                    state.is_pending[g] = 1
+                    state.pending[clock[PENDING]] = g
+                    clock[PENDING] += 1
+                    counts[q, VIOLATIONS] += 1
+                    out = False
+            if not out:
+                figures[q, MAX_ERROR] = max(figures[q, MAX_ERROR], drift[i])
+                continue
+            counts[q, REPORTED] += 1
+            decided[i] = 1
+        reports += 1
+    return reports
+
+
+@njit(cache=True, nogil=True)
+def _touch_pending(state):
+    """Groups that were let pass are looked at again in the next tick, touched or not."""
+    clock, pending, is_pending = state.clock, state.pending, state.is_pending
+    for i in range(clock[PENDING]):
+        g = pending[i]
+        if state.is_touched[g] == 0:
+            state.is_touched[g] = 1
+            state.touched[clock[TOUCHED]] = g
+            clock[TOUCHED] += 1
+        is_pending[g] = 0
+    clock[PENDING] = 0
 
 
 @njit(cache=True, nogil=True)
 def _step(wiring, state, rows):
-    A = len(wiring.kind)
-    clock, counts, figures = state.clock, state.counts, state.figures
-    out_tick = np.empty(1024, np.int64)
-    out_group = np.empty(1024, np.int32)
-    out_diff = np.empty(1024, np.int8)
-    out_answer = np.empty(1024 * A)
+    A, G = len(wiring.kind), len(wiring.query)
+    clock, touched, truth, reported = state.clock, state.touched, state.truth, state.reported
+    looked, drift, decided = np.zeros(G, np.int8), np.zeros(G), np.zeros(G, np.int8)
+    room = 1024
+    out_tick, out_group = np.empty(room, np.int64), np.empty(room, np.int32)
+    out_diff, out_answer = np.empty(room, np.int8), np.empty(room * A)
     n = 0
     for tick in range(len(rows.window)):
         if rows.window[tick] != clock[WINDOW]:
             _close_window(wiring, state)
             clock[WINDOW] = rows.window[tick]
             clock[WINDOW_FIRST] = clock[TICK]
-        for r in range(rows.start[tick], rows.start[tick + 1]):
-            _apply(wiring, state, rows, r)
-        for i in range(clock[PENDING]):
-            g = state.pending[i]
-            if state.is_pending[g] == 1 and state.is_touched[g] == 0:
-                state.is_touched[g] = 1
-                state.touched[clock[TOUCHED]] = g
-                clock[TOUCHED] += 1
-            state.is_pending[g] = 0
-        clock[PENDING] = 0
-        for i in range(clock[TOUCHED]):
-            g = state.touched[i]
-            state.is_touched[g] = 0
-            q = wiring.query[g]
-            living = state.rows[g] > 0 or wiring.always[g] == 1
-            if not living and state.alive[g] == 0:
+        _values(wiring, state, rows, rows.start[tick], rows.start[tick + 1])
+        _flags(wiring, state, rows, rows.start[tick], rows.start[tick + 1])
+        _touch_pending(state)
+        _look(wiring, state, looked, drift)
+        reports = _decide(wiring, state, looked, drift, decided)
+        if n + reports > room:
+            more = max(room, reports)
+            out_tick = np.concatenate((out_tick, np.empty(more, np.int64)))
+            out_group = np.concatenate((out_group, np.empty(more, np.int32)))
+            out_diff = np.concatenate((out_diff, np.empty(more, np.int8)))
+            out_answer = np.concatenate((out_answer, np.empty(more * A)))
+            room += more
+        for i in range(clock[TOUCHED] if reports else 0):
+            if decided[i] == 0:
                 continue
-            diff = 1
-            if not living:
-                diff = -1
-                state.alive[g] = 0
-                counts[q, GROUP_TICKS] += clock[TICK] - state.born[g]
-                counts[q, REPORTED] += 1
-                counts[q, BASELINE] += 1
-            elif state.alive[g] == 0:
-                state.alive[g] = 1
-                state.born[g] = clock[TICK]
-                counts[q, INITIAL] += 1
-                for a in range(A):
-                    state.truth[g * A + a] = _value_of(wiring, state, g, a)
-            else:
-                out, must, changed, error = _drift(wiring, state, g)
-                if changed:
-                    counts[q, BASELINE] += 1
-                if out and not must and wiring.miss[0] > 0:
-                    first = max(clock[WINDOW_FIRST], state.born[g])
-                    if state.missed[g] + 1 <= wiring.miss[0] * (clock[TICK] - first + 1):
-                        if state.missed[g] == 0:
-                            state.misses[clock[MISSED]] = g
-                            clock[MISSED] += 1
-                        state.missed[g] += 1
-                        state.is_pending[g] = 1
-                        state.pending[clock[PENDING]] = g
-                        clock[PENDING] += 1
-                        counts[q, VIOLATIONS] += 1
-                        out = False
-                if not out:
-                    figures[q, MAX_ERROR] = max(figures[q, MAX_ERROR], error)
-                    continue
-                counts[q, REPORTED] += 1
-            if n == len(out_tick):
-                out_tick = np.concatenate((out_tick, np.empty(n, np.int64)))
-                out_group = np.concatenate((out_group, np.empty(n, np.int32)))
-                out_diff = np.concatenate((out_diff, np.empty(n, np.int8)))
-                out_answer = np.concatenate((out_answer, np.empty(n * A)))
-            out_tick[n], out_group[n], out_diff[n] = tick, g, diff
+            g = touched[i]
+            out_tick[n], out_group[n], out_diff[n] = tick, g, decided[i]
             for a in range(A):
                 t = g * A + a
-                if diff == 1:
-                    state.reported[t] = state.truth[t]
-                out_answer[n * A + a] = state.reported[t]
-                if diff == -1:
-                    state.reported[t] = np.nan
-                    state.truth[t] = np.nan
+                if decided[i] == 1:
+                    reported[t] = truth[t]
+                out_answer[n * A + a] = reported[t]
+                if decided[i] == -1:
+                    reported[t] = np.nan
+                    truth[t] = np.nan
             n += 1
         clock[TOUCHED] = 0
         clock[TICK] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,7 @@ class DriftResult:
     clock: Clock
     schema: T.StructType
     where: str
+    seconds: dict[str, float]  # weights: Spark and wiring; kernel: all ticks
 
     def answers(self, index: int) -> pd.DataFrame:
         mine = np.flatnonzero(self.state.groups.query[self.changes.group] == index) if len(self.changes.group) else []
@@ -69,18 +71,22 @@ def drift_figures(plan: EmitOnDrift, counters: operator.Counters, index: int) ->
 
 def drift_replay(context: Context, plan: EmitOnDrift, source: StreamInput, table: pa.Table | None) -> DriftResult:
     """Runs all ticks. table: the rows on the driver, with this plan's features as f0, f1, …; None: too many for it."""
+    started = time.perf_counter()
     schema = context.result_schema(plan.group)
     state = operator.init(plan, constants_of(context, plan))
     run_weights = weights_runner(context, plan)
     if table is not None:
         batch = batch_of(table, plan.shape.stream.key, len(plan.features))
         rows, ticks = operator.kernel_rows(plan, state, batch, source.times, source.clock, run_weights)
+        planned = time.perf_counter()
         changes, counted = run_on_threads(plan, state, rows, ticks, context.threads)
         where = "driver"
     else:
+        planned = time.perf_counter()
         changes, counted = _on_executors(context, plan, state, source, run_weights)
         where = "executors"
-    return DriftResult(plan, changes, state, operator.counters(state, counted), source.clock, schema, where)
+    seconds = {"weights": planned - started, "kernel": time.perf_counter() - planned}
+    return DriftResult(plan, changes, state, operator.counters(state, counted), source.clock, schema, where, seconds)
 
 
 def weights_runner(context: Context, plan: EmitOnDrift) -> operator.RunWeights:

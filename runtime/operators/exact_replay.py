@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,7 @@ class ExactResult:
     clock: Clock
     updates: int
     counts: dict[int, tuple[int, int]]  # query -> (rows at its first tick, all rows)
+    seconds: dict[str, float]
     where: str = "executors"
 
     def answers(self, index: int) -> pd.DataFrame:
@@ -77,6 +79,7 @@ def exact_replay(
     progress: Callable[[int, int], object] | None = None,
 ) -> ExactResult:
     """Runs all ticks of the plan's streams."""
+    started = time.perf_counter()
     inputs = {s.name.lower(): sources[s.name.lower()] for s in plan.streams}
     clock = next(iter(inputs.values())).clock
     times = np.unique(np.concatenate([i.times for i in inputs.values()]))
@@ -91,7 +94,7 @@ def exact_replay(
         found = changes(context.spark, plan.as_of, frames, keys, len(ticks), progress=progress, views=names)
         counts = _counts(found)
     updates = sum(i.rows - sum(i.rejected.values()) for i in inputs.values())
-    return ExactResult(plan, found, ticks, clock, updates, counts)
+    return ExactResult(plan, found, ticks, clock, updates, counts, {"spark": time.perf_counter() - started})
 
 
 def ticked(context: Context, rows: DataFrame, times: NDArray, of: NDArray) -> DataFrame:

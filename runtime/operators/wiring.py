@@ -107,7 +107,7 @@ def wire(plan: EmitOnDrift, edges: Edges, query: NDArray, items: int) -> kernel.
         bound=_bounds(plan, query),
         query=query,
         always=np.full(len(query), 0 if plan.shape.groups else 1, np.uint8),
-        miss=np.array([1.0 - plan.group.first.promise.share]),
+        share=np.array([plan.group.first.promise.share]),
     )
 
 
