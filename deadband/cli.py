@@ -26,14 +26,14 @@ from deadband.session import (
     as_error,
     compiled,
     connected,
+    execute,
     precheck,
     read,
     replay,
-    show_result,
     status,
     tell_error,
 )
-from deadband.show import groups_of, records, show_frame, show_plans, show_report, to_json
+from deadband.show import cell, groups_of, records, show_frame, show_plans, show_report, to_json
 
 if TYPE_CHECKING:
     from deadband.runtime.connection import Connection
@@ -136,10 +136,10 @@ def run(
         raise click.UsageError("--live needs --checkpoint DIR, where its state survives a restart.")
     if not live and (checkpoint is not None or trigger is not None or once):
         raise click.UsageError("--checkpoint, --trigger and --once belong to --live.")
-    if as_csv and (answers is None or as_json):
-        raise click.UsageError("--csv needs --answers NAME, and goes without --json.")
     if live and (answers is not None or as_csv):
         raise click.UsageError("--live prints all changes; --answers and --csv belong to a replay.")
+    if as_csv and (answers is None or as_json):
+        raise click.UsageError("--csv needs --answers NAME, and goes without --json.")
     if limit is not None and answers is None:
         raise click.UsageError("--limit belongs to --answers NAME.")
     statements = read(file)
@@ -149,49 +149,57 @@ def run(
     machine = as_json or as_csv
     with connected(ctx.obj, conf) as db:
         for statement in statements:
-            if not (machine and isinstance(statement, ast.Explain | ast.Show)):
-                result = db.execute(statement)
-                if not machine:
-                    show_result(result)
+            if not machine:
+                execute(db, statement)
+            elif not isinstance(statement, ast.Explain | ast.Show):
+                db.execute(statement)
         if not db.queries:
             click.echo("nothing to run: there is no CREATE CONTINUOUS QUERY", err=True)
-            if as_json:
-                click.echo(to_json({"version": 1, "plans": [], "report": {"queries": {}, "total": {}}}))
-            return
-        plans = db.plans()
-        if not (quiet or machine):
-            show_plans(plans)
-        if live:
+        elif not (quiet or machine):
+            show_plans(db.plans())
+        if live and db.queries:
             assert checkpoint is not None
-            stream(db, plans, checkpoint, trigger, once, as_json)
-            return
-        done = replay(db)
-        changes = None if answers is None else done.run.answers(answers)
-        if machine and changes is not None and limit is not None:
-            changes = changes.head(limit)
-        if as_csv:
-            assert changes is not None
-            click.echo(changes.to_csv(index=False), nl=False)
-            return
-        if as_json:
-            found = {"version": 1, "plans": [p.json for p in plans], "report": report_json(done.run.report())}
-            found |= {"seconds": round(done.total, 3)}
-            click.echo(to_json(found if changes is None else {**found, "answers": {answers: records(changes)}}))
-            return
-        show_report(done.run.report(), plans, done.seconds, done.total)
-        if changes is not None:
-            show_frame(changes, ROWS if limit is None else limit, f"changes of {answers}")
-        for plan in plans:
-            if plan.query.into is not None:
-                into = plan.query.into
-                click.echo(f"the changes of {plan.name} are in {dict(into.options).get('path', into.format.text)}")
+            stream(db, checkpoint, trigger, once, as_json)
+        elif as_csv:
+            assert answers is not None
+            changes = replay(db).run.answers(answers)
+            click.echo((changes if limit is None else changes.head(limit)).to_csv(index=False), nl=False)
+        elif as_json:
+            click.echo(to_json(replay_json(db, answers, limit)))
+        elif db.queries:
+            replay_tables(db, answers, ROWS if limit is None else limit)
+
+
+def replay_tables(db: Connection, answers: str | None, limit: int) -> None:
+    """Replays, and shows the report, the changes asked for, and where changes went."""
+    done = replay(db)
+    show_report(done.run.report(), done.plans, done.seconds, done.total)
+    if answers is not None:
+        show_frame(done.run.answers(answers), limit, f"changes of {answers}")
+    for plan in done.plans:
+        if plan.query.into is not None:
+            into = plan.query.into
+            click.echo(f"the changes of {plan.name} are in {dict(into.options).get('path', into.format.text)}")
+
+
+def replay_json(db: Connection, answers: str | None, limit: int | None) -> dict[str, Any]:
+    """Replays, and gives plans, report and seconds, and the changes asked for."""
+    if not db.queries:
+        return {"version": 1, "plans": [], "report": {"queries": {}, "total": {}}, "seconds": 0.0}
+    done = replay(db)
+    found = {"version": 1, "plans": [p.json for p in done.plans], "report": report_json(done.run.report())}
+    found |= {"seconds": round(done.total, 3)}
+    if answers is not None:
+        changes = done.run.answers(answers)
+        found["answers"] = {answers: records(changes if limit is None else changes.head(limit))}
+    return found
 
 
 def report_json(report: Report) -> dict[str, Any]:
     return {"queries": dict(report), "total": report.total}
 
 
-def stream(db: Connection, plans: list[Plan], checkpoint: str, trigger: str | None, once: bool, as_json: bool) -> None:
+def stream(db: Connection, checkpoint: str, trigger: str | None, once: bool, as_json: bool) -> None:
     """Runs the queries live, printing changes as they come; ends by Ctrl-C, or with --once when all is taken."""
     gone = threading.Event()  # nobody reads what we print
 
@@ -200,7 +208,7 @@ def stream(db: Connection, plans: list[Plan], checkpoint: str, trigger: str | No
             if as_json:
                 line = to_json({"query": name, "ts": str(ts), "diff": int(diff), "row": row}, indent=None)
             else:
-                values = "  ".join(f"{k} {'NULL' if v is None else v}" for k, v in row.items())
+                values = "  ".join(f"{k} {cell(v)}" for k, v in row.items())
                 line = f"{ts}  {name}  {'+' if diff > 0 else '-'}  {values}"
             try:
                 click.echo(line)
@@ -232,7 +240,8 @@ def stream(db: Connection, plans: list[Plan], checkpoint: str, trigger: str | No
     if as_json:
         click.echo(to_json({"report": report_json(report)}, indent=None))
     else:
-        show_report(report, plans, {}, time.monotonic() - start)
+        click.echo()
+        show_report(report, db.plans(), {}, time.monotonic() - start)
     if stopped:
         raise KeyboardInterrupt
 

@@ -32,10 +32,10 @@ __all__ = [
     "as_error",
     "compiled",
     "connected",
+    "execute",
     "precheck",
     "read",
     "replay",
-    "show_result",
     "status",
     "tell_error",
 ]
@@ -56,7 +56,7 @@ class Replayed:
 def read(file: str) -> list[ast.Statement]:
     """The statements of a file; - is standard input."""
     try:
-        text = click.get_text_stream("stdin").read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
         raise DeadbandError(f"{file} cannot be read: {reason}") from error
@@ -119,14 +119,19 @@ def status(what: str) -> Iterator[None]:
         yield
 
 
-def show_result(result: Any, limit: int = ROWS) -> None:
-    """A plan as text, rows as a table, nothing for nothing."""
+def execute(db: Connection, statement: ast.Statement, limit: int = ROWS) -> Any:
+    """Runs a statement and shows what it gives: a plan as text, rows as a table, nothing for nothing."""
+    rows: list = []
+    with status(" ".join(statement.span.text.split())[:60]):
+        result = db.execute(statement)
+        if result is not None and not isinstance(result, Plan) and result.columns:
+            rows = result.limit(limit + 1).collect()
     if isinstance(result, Plan):
-        click.echo(str(result) + "\n")
+        click.echo(f"{result}\n")
     elif result is not None and result.columns:
-        rows = result.limit(limit + 1).collect()
-        note = f"… more rows; the first {limit}" if len(rows) > limit else None
+        note = f"the first {limit} rows; there are more" if len(rows) > limit else None
         show_rows(result.columns, rows[:limit], note)
+    return result
 
 
 def as_error(error: Exception) -> DeadbandError | None:

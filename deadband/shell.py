@@ -19,7 +19,7 @@ from deadband.compiler import ast
 from deadband.compiler.errors import DeadbandError, did_you_mean
 from deadband.compiler.parse import parse
 from deadband.grammar import load_parser
-from deadband.session import ROWS, Replayed, as_error, replay, show_result, tell_error
+from deadband.session import ROWS, Replayed, as_error, execute, replay, tell_error
 from deadband.show import show_frame, show_report, show_rows
 
 if TYPE_CHECKING:
@@ -109,8 +109,7 @@ class Shell:
             self._execute(statement)
 
     def _execute(self, statement: ast.Statement) -> None:
-        result = self.db.execute(statement)
-        show_result(result)
+        result = execute(self.db, statement)
         if not self._talks:
             return
         if isinstance(statement, ast.CreateQuery):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.tree import Tree
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from deadband.compiler.logical import Group, Query
     from deadband.runtime.report import Report
 
-__all__ = ["groups_of", "records", "show_frame", "show_plans", "show_report", "show_rows", "to_json"]
+__all__ = ["cell", "groups_of", "records", "show_frame", "show_plans", "show_report", "show_rows", "to_json"]
 
 QUERIES = 20  # of very many queries, the first ones are shown
 WIDE = 160  # columns where no terminal sets a limit
@@ -29,7 +30,7 @@ WIDE = 160  # columns where no terminal sets a limit
 def show_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], note: str | None = None) -> None:
     """A table; the note below it says what was left out."""
     rows = list(rows)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for i, name in enumerate(columns):
         number = bool(rows) and all(_is_number(r[i]) or r[i] is None for r in rows)
         table.add_column(name, justify="right" if number else "left", overflow="fold")
@@ -76,7 +77,9 @@ def show_report(report: Report, plans: Sequence[Plan], seconds: Mapping[str, flo
     out = _console()
     table = _report_table(report, lines, rest, total_seconds, ())
     spare = tuple(k for k in ("late", "rejected") if not report.total.get(k))
-    if out.measure(table).maximum > out.width:  # a narrow terminal goes without the columns that say nothing
+    if (
+        Measurement.get(out, out.options.update(width=10 * WIDE), table).maximum > out.width
+    ):  # a narrow terminal goes without the columns that say nothing
         table = _report_table(report, lines, rest, total_seconds, (*spare, "initial"))
     out.print(table)
     out.print()
@@ -129,7 +132,7 @@ def _tree(plan: Plan) -> Tree:
 def _report_table(report: Report, lines: list[tuple], rest: int, total_seconds: float, without: Sequence[str]) -> Table:
     columns = ["query", "messages", "baseline", "share", "fidelity", "largest error", "bound"]
     columns += [c for c in ("initial", "late", "rejected") if c not in without] + ["seconds"]
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for name in columns:
         table.add_column(name, justify="left" if name == "query" else "right", no_wrap=name != "query")
 

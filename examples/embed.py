@@ -29,7 +29,8 @@ def main(spark=None) -> None:
     (plan,) = deadband.compile(QUOTES + PORTFOLIO, tables=columns)
     print(plan.guarantee)
 
-    rows = [(f"A{a:03d}", f"S{(a * 7 + k * 3) % 25:02d}", 10 * (k + 1)) for a in range(200) for k in range(5)]
+    held = np.random.default_rng(1).integers(0, 200, (200, 25))
+    rows = [(f"A{a:03d}", f"S{s:02d}", int(n)) for (a, s), n in np.ndenumerate(held) if n > 150]
     with deadband.connect(spark) as db:  # a local Spark of its own, unless one is given
         db.register("holdings", pd.DataFrame(rows, columns=["account", "symbol", "shares"]))
         db.sql(QUOTES + PORTFOLIO)
@@ -37,7 +38,8 @@ def main(spark=None) -> None:
 
         print(run.answers("portfolio").tail(3))  # ts, diff, account, value, and the band that holds the truth
         figures = run.report()["portfolio"]
-        print(f"{figures['messages']:,} messages for {figures['baseline']:,} changes, largest error {figures['max_error']:.2f}")
+        print(f"{figures['messages']:,} messages for {figures['baseline']:,} changes")
+        print(f"largest error {figures['max_error']:.2f}")
 
 
 if __name__ == "__main__":

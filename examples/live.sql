@@ -14,7 +14,7 @@
 -- is when a later row has come, later by LATENESS; so the newest rows wait for the next ones. Without --live the file
 -- is replayed like any other: everything that is there, all ticks closed. Paths are relative to where you run it.
 
-CREATE TABLE rooms (room STRING, floor INT) USING csv OPTIONS (path 'examples/live/rooms.csv');
+CREATE TEMPORARY VIEW rooms (room STRING, floor INT) USING csv OPTIONS (path 'examples/live/rooms.csv');
 
 CREATE STREAM meters (room STRING, watts DOUBLE, at TIMESTAMP)
   KEY (room)

@@ -1,55 +1,62 @@
-"""Reports as frames: event time, diff, the query's columns in its order and types, and the band they promise."""
+"""Reports as tables: event time, diff, the query's columns in its order and types, and the band they promise."""
 
 from __future__ import annotations
 
-import decimal
-
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_type
 
+from deadband.compiler.errors import DeadbandError
 from deadband.compiler.logical import Query
 from deadband.compiler.physical import EmitOnDrift
 from deadband.runtime.clock import Clock
 from deadband.runtime.operators.emit_on_drift import Changes
 from deadband.runtime.operators.wiring import Groups
+from deadband.runtime.sources.frames import pandas_of
 
-__all__ = ["drift_frame"]
+__all__ = ["drift_frame", "drift_table"]
 
 
 def drift_frame(
     plan: EmitOnDrift, query: Query, changes: Changes, groups: Groups, mine: NDArray, clock: Clock, schema: T.StructType
 ) -> pd.DataFrame:
-    """The rows `mine` of an EmitOnDrift run: ts, diff, columns, then low and high of each bounded answer."""
+    """The rows `mine` of an EmitOnDrift run, in pandas."""
+    return pandas_of(drift_table(plan, query, changes, groups, mine, clock, schema), clock.timezone)
+
+
+def drift_table(
+    plan: EmitOnDrift, query: Query, changes: Changes, groups: Groups, mine: NDArray, clock: Clock, schema: T.StructType
+) -> pa.Table:
+    """The same with Spark's types: ts, diff, columns, then low and high of each bounded answer."""
     group, answer = changes.group[mine], changes.answer[mine]
-    columns: dict[str, object] = {"ts": clock.values(changes.time[mine]).to_numpy(), "diff": changes.diff[mine].astype(np.int32)}
+    names, columns = ["ts", "diff"], [clock.column(changes.time[mine]), pa.array(changes.diff[mine], pa.int32())]
     for i, (output, field) in enumerate(zip(plan.shape.outputs, schema.fields, strict=True)):
+        names.append(output.name)
         if output.answer is None:
-            columns[output.name] = groups.outputs[f"o{i}"].to_numpy()[group]
+            columns.append(groups.rows[f"o{i}"].take(group))
         else:
-            columns[output.name] = _typed(answer[:, output.answer], field.dataType)
+            columns.append(_typed(answer[:, output.answer], field.dataType, output.name))
     bounded = [(a, b) for a, b in enumerate(query.promise.bounds) if b is not None]
     for a, bound in bounded:
         value = answer[:, a]
         reach = bound.amount * np.abs(value) if bound.percent else bound.amount
         prefix = "" if len(bounded) == 1 else f"{plan.shape.answers[a].name}_"
-        columns[f"{prefix}low"], columns[f"{prefix}high"] = value - reach, value + reach
-    return pd.DataFrame(columns)
+        names += [f"{prefix}low", f"{prefix}high"]
+        columns += [pa.array(end, mask=np.isnan(value)) for end in (value - reach, value + reach)]
+    return pa.table(columns, names=names)
 
 
-def _typed(values: NDArray, kind: T.DataType) -> object:
+def _typed(values: NDArray, kind: T.DataType, name: str) -> pa.Array:
     """Numbers as the type Spark gives the column; NaN stands for NULL."""
+    null = np.isnan(values)
     if isinstance(kind, T.IntegralType):
-        null = np.isnan(values)
-        if null.any():
-            whole = pd.array(np.where(null, 0, np.rint(values)).astype(np.int64), dtype="Int64")
-            whole[null] = pd.NA
-            return whole
-        return np.rint(values).astype(np.int64)
-    if isinstance(kind, T.DecimalType):
-        step = decimal.Decimal(1).scaleb(-kind.scale)
-        return np.array(
-            [None if np.isnan(v) else decimal.Decimal(repr(float(v))).quantize(step) for v in values], dtype=object
-        )
-    return values
+        values = np.rint(values)
+    try:
+        return pa.array(np.where(null, 0.0, values), mask=null).cast(to_arrow_type(kind))
+    except pa.ArrowInvalid as error:
+        raise DeadbandError(
+            f"{name} leaves its type, {kind.simpleString().upper()}", detail=str(error), hint="cast the summands to DOUBLE"
+        ) from error

@@ -2,51 +2,86 @@
 
 from __future__ import annotations
 
-import datetime
 import decimal
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_type
 
-__all__ = ["Clock", "coarse"]
+from deadband.compiler.errors import DeadbandError
+from deadband.runtime.sources.frames import pandas_of
+
+__all__ = ["LONG_DIGITS", "Clock", "coarse", "one_clock"]
+
+LONG_DIGITS = 18  # decimals of so many digits are counted in their last place; longer ones are doubles
+
+_EXACT = decimal.Context(prec=80)
 
 
 @dataclass(frozen=True)
 class Clock:
-    """The kind of an event-time column; ordinals are microseconds, days or the numbers themselves."""
+    """The kind of an event-time column; ordinals are microseconds, days, last places of a decimal, or the numbers."""
 
     kind: T.DataType
     timezone: str
 
-    @property
-    def per_second(self) -> float:
+    def width(self, seconds: float) -> float:
+        """So many seconds in ordinals: a whole number where it can be one."""
+        if isinstance(self.kind, T.DateType):
+            return seconds / 86400
         if isinstance(self.kind, T.TimestampType | T.TimestampNTZType):
-            return 1e6
-        return 1 / 86400 if isinstance(self.kind, T.DateType) else 1.0
+            return float(max(round(seconds * 1e6), 1)) if seconds else 0.0
+        return seconds * 10.0**self._scale
 
     def bucket(self, times: NDArray, seconds: float | None) -> NDArray:
         """The number of the tumbling window of each time; one window when seconds is None."""
         if seconds is None:
             return np.zeros(len(times), np.int64)
-        return np.floor_divide(times, seconds * self.per_second).astype(np.int64)
+        return np.floor_divide(times, self.width(seconds)).astype(np.int64)
+
+    def column(self, times: NDArray) -> pa.Array:
+        """Ordinals as values of the event-time column, with its type."""
+        kind = to_arrow_type(self.kind, timezone="UTC")
+        if isinstance(self.kind, T.DecimalType):
+            exact = [decimal.Decimal(repr(t)).scaleb(-self._scale) for t in times.tolist()]
+            step = decimal.Decimal(1).scaleb(-self.kind.scale)
+            return pa.array([d.quantize(step, context=_EXACT) for d in exact], kind)
+        if isinstance(self.kind, T.DateType):
+            return pa.array(times.astype(np.int32)).cast(kind)
+        if isinstance(self.kind, T.TimestampType | T.TimestampNTZType):
+            return pa.array(times.astype(np.int64)).cast(kind)
+        return pa.array(times.astype(kind.to_pandas_dtype()))
 
     def values(self, times: NDArray) -> pd.Series:
-        """Ordinals as values of the event-time column."""
-        if isinstance(self.kind, T.TimestampType):
-            stamps = pd.to_datetime(pd.Series(times, dtype="int64"), unit="us", utc=True)
-            return stamps.dt.tz_convert(self.timezone).dt.tz_localize(None)
-        if isinstance(self.kind, T.TimestampNTZType):
-            return pd.to_datetime(pd.Series(times, dtype="int64"), unit="us")
-        if isinstance(self.kind, T.DateType):
-            epoch = datetime.date(1970, 1, 1)
-            return pd.Series([epoch + datetime.timedelta(days=int(t)) for t in times], dtype=object)
-        if isinstance(self.kind, T.DecimalType):
-            step = decimal.Decimal(1).scaleb(-self.kind.scale)
-            return pd.Series([decimal.Decimal(repr(float(t))).quantize(step) for t in times], dtype=object)
-        return pd.Series(times)
+        """The same in pandas."""
+        return pandas_of(pa.table({"ts": self.column(times)}), self.timezone)["ts"]
+
+    @property
+    def _scale(self) -> int:
+        """Digits behind the point that an ordinal counts."""
+        if isinstance(self.kind, T.DecimalType) and self.kind.precision <= LONG_DIGITS:
+            return self.kind.scale
+        return 0
+
+
+def one_clock(kinds: Mapping[str, T.DataType], timezone: str) -> Clock:
+    """The clock of streams that are read together: ticks of different kinds cannot be put in order."""
+    (first, kind), *others = kinds.items()
+    for name, other in others:
+        if isinstance(kind, T.IntegralType) and isinstance(other, T.IntegralType):
+            kind = T.LongType() if kind != other else kind
+        elif kind != other:
+            raise DeadbandError(
+                f"{first} and {name} tell time differently",
+                detail=f"TIMESTAMP BY is {kind.simpleString()} in {first} and {other.simpleString()} in {name}",
+                hint="declare the event times of streams that are read together with one type",
+            )
+    return Clock(kind, timezone)
 
 
 def coarse(times: NDArray, buckets: NDArray) -> tuple[NDArray, NDArray]:

@@ -18,11 +18,11 @@ from pyspark.sql import DataFrame
 
 from deadband.compiler.catalog import Stream
 from deadband.compiler.physical import EmitOnDrift, Operator
-from deadband.runtime.clock import Clock
+from deadband.runtime.clock import one_clock
 from deadband.runtime.context import Context
 from deadband.runtime.operators.drift_live import DriftLive
 from deadband.runtime.operators.exact_live import ExactLive
-from deadband.runtime.sources.batch import feature_columns
+from deadband.runtime.sources.batch import feature_columns, own_features, without_features
 from deadband.runtime.sources.clean import DELETED, REJECT, SEQ, TIME, clean, schema_of
 
 __all__ = ["Component", "Outcome", "State"]
@@ -61,13 +61,13 @@ class Component:
         self.operators = [
             DriftLive(context, p) if isinstance(p, EmitOnDrift) else ExactLive(context, p) for p in plans
         ]
-        kinds = {k: schema_of(context.spark, s)[s.timestamp].dataType for k, s in self.streams.items()}
-        timezone = context.spark.conf.get("spark.sql.session.timeZone")
-        self.clock = Clock(next(iter(kinds.values())), timezone)
-        self.features: dict[str, list] = {}
+        kinds = {s.name: schema_of(context.spark, s)[s.timestamp].dataType for s in streams}
+        self.clock = one_clock(kinds, context.spark.conf.get("spark.sql.session.timeZone"))
+        self.features: dict[str, dict] = {}
         for key in self.streams:
             used = [o.plan.features for o in self.operators if isinstance(o, DriftLive) and o.stream == key]
-            self.features[key] = list(dict.fromkeys(f for features in used for f in features))
+            distinct = dict.fromkeys(f for features in used for f in features)
+            self.features[key] = {f: i for i, f in enumerate(distinct)}
 
     def new_state(self) -> State:
         return State(
@@ -85,7 +85,7 @@ class Component:
         found = {}
         for key, frame in frames.items():
             rows = clean(frame, self.streams[key])
-            found[key] = rows.select("*", *feature_columns(self.features[key])).toArrow()
+            found[key] = rows.select("*", *feature_columns(list(self.features[key]))).toArrow()
         return found
 
     def step(self, state: State, batch: dict[str, pa.Table]) -> Outcome:
@@ -151,9 +151,8 @@ class Component:
         if len(good):
             newest = pc.max(good[TIME]).as_py()
             state.newest[key] = newest if state.newest[key] is None else max(newest, state.newest[key])
-        letters = table.filter(bad)
-        names = [c for c in letters.column_names if c not in (TIME, SEQ, DELETED) and not _is_feature(c)]
-        return good, letters.select(names)
+        letters = without_features(table.filter(bad))
+        return good, letters.drop_columns([TIME, SEQ, DELETED])
 
     def _close(self, state: State) -> None:
         bounds = []
@@ -161,7 +160,7 @@ class Component:
             newest = state.newest[key]
             if newest is None:
                 return  # a stream that has not begun holds the others back
-            lateness = stream.lateness * self.clock.per_second
+            lateness = self.clock.width(stream.lateness)
             bounds.append(newest - (int(lateness) if isinstance(newest, int) and lateness == int(lateness) else lateness))
         bound = min(bounds)
         state.closed = bound if state.closed is None else max(state.closed, bound)
@@ -171,18 +170,15 @@ class Component:
         every = operator.plan.group.first.promise.emit_every
         if state.closed is None or every is None:
             return state.closed
-        period = every * self.clock.per_second
+        period = self.clock.width(every)
         return float(np.floor_divide(state.closed, period)) * period
 
     def _renamed(self, operator: DriftLive | ExactLive, rows: dict[str, pa.Table]) -> dict[str, pa.Table]:
-        """An operator sees its own features as f0, f1, … and no others."""
+        """An operator sees its own features, numbered from 0, and no others."""
         if not isinstance(operator, DriftLive):
-            return {k: t.select([c for c in t.column_names if not _is_feature(c)]) for k, t in rows.items()}
-        table = rows[operator.stream]
-        others = [c for c in table.column_names if not _is_feature(c)]
-        wanted = [f"f{self.features[operator.stream].index(f)}" for f in operator.plan.features]
-        own = table.select([*others, *wanted])
-        return {operator.stream: own.rename_columns([*others, *(f"f{i}" for i in range(len(wanted)))])}
+            return {k: without_features(t) for k, t in rows.items()}
+        stream = operator.stream
+        return {stream: own_features(rows[stream], self.features[stream], operator.plan.features)}
 
 
 def _between(table: pa.Table, first: float | int | None, last: float | int | None) -> pa.Table:
@@ -193,9 +189,3 @@ def _between(table: pa.Table, first: float | int | None, last: float | int | Non
     if last is not None:
         keep = pc.and_(keep, pc.less(time, last))
     return table.filter(keep)
-
-
-def _is_feature(name: str) -> bool:
-    return name.startswith("f") and name[1:].isdigit()
-
-

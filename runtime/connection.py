@@ -20,10 +20,10 @@ from deadband.compiler.program import Program
 from deadband.runtime.context import Context
 from deadband.runtime.replay import Progress, Run, replay, unknown_query
 from deadband.runtime.session import local_session
-from deadband.runtime.sources.clean import as_frame
+from deadband.runtime.sources.frames import as_frame, quoted
 from deadband.runtime.sources.statistics import statistics_of
 from deadband.runtime.sql import first_line
-from deadband.runtime.tables import StaticTables
+from deadband.runtime.tables import StaticTables, table_name
 
 __all__ = ["Connection"]
 
@@ -56,7 +56,7 @@ class Connection:
         """A static table from a pandas, pyarrow or Spark frame."""
         if name.lower() in self._catalog.streams:
             raise DeadbandError(f"{name} is a stream; its rows are given to replay or start")
-        as_frame(self.spark, frame, name).createOrReplaceTempView(f"`{name}`" if not name.isidentifier() else name)
+        as_frame(self.spark, frame, name).createOrReplaceTempView(quoted(name))
         self._table_changed(name)
 
     def sql(self, text: str, name: str = "<sql>") -> DataFrame | Plan | None:
@@ -73,6 +73,8 @@ class Connection:
         self._program.add(statement)
         if isinstance(statement, ast.SparkSql):
             return self._spark_sql(statement)
+        if isinstance(statement, ast.CreateQuery):
+            self._context.tables.views(self._program.query(statement.name).body.tables)  # read now, as they are
         if isinstance(statement, ast.RefreshTable):
             self.refresh_table(statement.table.text)
         if isinstance(statement, ast.Show):
@@ -97,7 +99,7 @@ class Connection:
     def refresh_table(self, table: str) -> None:
         """REFRESH TABLE: the next replay, and running streams at their next batch, see the table as it is now."""
         try:
-            self.spark.catalog.refreshTable(table)
+            self.spark.catalog.refreshTable(table_name(table))
         except PySparkException as error:
             raise DeadbandError(f"{table} cannot be refreshed", detail=first_line(error)) from error
         self._context.tables.forget(table)
@@ -170,7 +172,7 @@ class Connection:
         plan = self._program.explained(statement, lambda group: statistics_of(self._context, group))
         if not statement.analyze:
             return plan
-        run = replay(self._context, [plan.choice.operator.group], {}, None)
+        run = replay(self._context, [plan.choice.operator.group], {}, sinks=False)
         measured = dict(run.report()[plan.name])
         measured["where"] = run.where(plan.name)
         return plan.with_measured(measured)
@@ -199,8 +201,8 @@ class Connection:
 
     def _columns_of(self, name: str) -> dict[str, str] | None:
         try:
-            if self.spark.catalog.tableExists(name):
-                return {f.name: f.dataType.simpleString() for f in self.spark.table(name).schema.fields}
+            if self.spark.catalog.tableExists(table_name(name)):
+                return {f.name: f.dataType.simpleString() for f in self.spark.table(table_name(name)).schema.fields}
         except PySparkException:
             return None  # a name that Spark cannot parse names no table
         return None
@@ -221,8 +223,7 @@ class Connection:
     def _tell_replay(self, run: Run) -> None:
         for name in self._subscribers:
             if name in self._program.queries:
-                rows = run.answers(name)
-                self._told(name, rows, rows["ts"].iloc[-1] if len(rows) else None)
+                self._told(name, run.answers(name), run.until(name))
 
     def _told(self, name: str, rows: pd.DataFrame, until: Any) -> None:
         """Tells subscribers of a query about changes and about how far time has come."""

@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 from deadband.compiler.bind.template import PARAMETERS, QUERY
 from deadband.compiler.logical import Group
 from deadband.runtime.sources.clean import schema_of
+from deadband.runtime.sources.frames import from_arrow
 from deadband.runtime.sql import run_query, temp_views
 from deadband.runtime.tables import StaticTables
 
@@ -42,4 +43,4 @@ def parameters(spark: SparkSession, group: Group) -> dict[str, DataFrame]:
     columns = {QUERY: pa.array(range(len(group.queries)), pa.int32())}
     for i, kind in enumerate(group.first.template.types):
         columns[f"p{i}"] = pa.array([q.literals[i] for q in group.queries], _ARROW[kind])
-    return {PARAMETERS: spark.createDataFrame(pa.table(columns))}
+    return {PARAMETERS: from_arrow(spark, pa.table(columns))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -17,7 +18,8 @@ from deadband.runtime.context import Context
 from deadband.runtime.operators.drift_replay import DriftResult, drift_replay
 from deadband.runtime.operators.exact_replay import ExactResult, exact_replay
 from deadband.runtime.report import Report
-from deadband.runtime.sink import write_replay
+from deadband.runtime.sink import write_batch
+from deadband.runtime.sources.batch import own_features
 from deadband.runtime.sources.input import StreamInput
 
 __all__ = ["Run", "replay"]
@@ -29,6 +31,7 @@ class Run:
     """A finished replay: answers and report of every query."""
 
     def __init__(self, results: list[DriftResult | ExactResult], rejected: dict[str, int], rows: dict[str, int]):
+        """rejected, rows: per stream, how many rows were refused when they were read, and how many were not."""
         self._where: dict[str, tuple[DriftResult | ExactResult, int]] = {}
         for result in results:
             for index, query in enumerate(result.plan.group.queries):
@@ -54,6 +57,10 @@ class Run:
             queries[query.name] = figures
         return Report(queries, self._total(queries))
 
+    def until(self, name: str) -> Any:
+        """The last tick of a query, as users write it; None where there was none."""
+        return self._find(name)[0].until
+
     def where(self, name: str) -> str:
         """Where a query's work ran: driver or executors."""
         return self._find(name)[0].where
@@ -63,18 +70,23 @@ class Run:
         return self._find(name)[0].seconds
 
     def _total(self, queries: dict[str, dict[str, Any]]) -> dict[str, Any]:
-        total: dict[str, Any] = {"updates": sum(self._rows.values())}
+        updates, refused = zip(*map(self._relevant, self._rows)) if self._rows else ((), ())
+        total: dict[str, Any] = {"updates": sum(updates)}
         for key in ("initial", "messages", "reported", "baseline", "violations", "late"):
             total[key] = sum(f[key] for f in queries.values())
         total["fidelity"] = min((f["fidelity"] for f in queries.values()), default=1.0)
         total["max_error"] = max((f["max_error"] for f in queries.values()), default=0.0)
-        refused = dict.fromkeys(self._rows, 0)  # by kernels; two of them refuse the same rows
-        for result in self._results:
-            if isinstance(result, DriftResult):
-                stream = result.plan.shape.stream.name.lower()
-                refused[stream] = max(refused[stream], result.state.refused)
-        total["rejected"] = sum(self._rejected.values()) + sum(refused.values())
+        total["rejected"] = sum(self._rejected.values()) + sum(refused)
         return total
+
+    def _relevant(self, stream: str) -> tuple[int, int]:
+        """Rows of a stream that some query uses, and that none can sum, each once: all replays number items by key."""
+        readers = [r for r in self._results if stream in (s.name.lower() for s in r.plan.group.first.body.streams)]
+        drifts = [r.state for r in readers if isinstance(r, DriftResult)]
+        refused = int(np.max([s.refused for s in drifts], axis=0).sum()) if drifts else 0
+        if len(drifts) < len(readers):
+            return self._rows[stream], refused
+        return int(np.max([s.used for s in drifts], axis=0).sum()), refused
 
     def _find(self, name: str) -> tuple[DriftResult | ExactResult, int]:
         if name.lower() not in self._where:
@@ -86,7 +98,9 @@ def unknown_query(name: str, known: list[str]) -> DeadbandError:
     return DeadbandError(f"unknown continuous query {name}", hint=did_you_mean(name, known))
 
 
-def replay(context: Context, groups: list[Group], frames: dict[str, Any], progress: Progress | None = None) -> Run:
+def replay(
+    context: Context, groups: list[Group], frames: dict[str, Any], progress: Progress | None = None, sinks: bool = True
+) -> Run:
     """Runs all groups over the frames given and, for the other streams, over their own sources."""
     plans = [lower(g).operator for g in groups]
     streams: dict[str, Stream] = {s.name.lower(): s for g in groups for s in g.first.body.streams}
@@ -100,7 +114,8 @@ def replay(context: Context, groups: list[Group], frames: dict[str, Any], progre
             tell(name, number, len(plans))
             if isinstance(plan, EmitOnDrift):
                 stream = plan.shape.stream.name.lower()
-                results.append(drift_replay(context, plan, sources[stream], _own_features(plan, tables.get(stream))))
+                own = own_features(*tables[stream], plan.features) if stream in tables else None
+                results.append(drift_replay(context, plan, sources[stream], own))
             else:
                 ticks = lambda done, total, name=name: tell(f"{name}: tick", done, total)  # noqa: E731
                 results.append(exact_replay(context, plan, sources, ticks))
@@ -109,8 +124,8 @@ def replay(context: Context, groups: list[Group], frames: dict[str, Any], progre
         run = Run(results, rejected, {k: s.rows - rejected[k] for k, s in sources.items()})
         for result in results:
             for index, query in enumerate(result.plan.group.queries):
-                if query.into is not None:
-                    write_replay(context, query, result.answers(index))
+                if query.into is not None and sinks:
+                    write_batch(context, query, result.frame(context.spark, index), 0)
         return run
     finally:
         for source in sources.values():
@@ -120,29 +135,15 @@ def replay(context: Context, groups: list[Group], frames: dict[str, Any], progre
 def _collected(
     context: Context, plans: list[EmitOnDrift | SparkExact], sources: dict[str, StreamInput], tell: Progress
 ) -> dict[str, tuple[pa.Table, dict]]:
-    """Rows of the streams that are small enough for the driver, with the features of all plans together."""
+    """Rows of the streams that are small enough for the driver, with the numbered features of all plans together."""
     found: dict[str, tuple[pa.Table, dict]] = {}
     for stream, source in sources.items():
-        features: dict = {}
         used = [p for p in plans if isinstance(p, EmitOnDrift) and p.shape.stream.name.lower() == stream]
-        for plan in used:
-            for feature in plan.features:
-                features.setdefault(feature, len(features))
+        features = dict.fromkeys(f for p in used for f in p.features)
         if used and source.rows <= context.driver_rows:
             tell(f"reading {source.stream.name}", 0, 1)
-            found[stream] = (source.collect(list(features)), features)
+            found[stream] = source.collect(list(features)), {f: i for i, f in enumerate(features)}
     return found
-
-
-def _own_features(plan: EmitOnDrift, collected: tuple[pa.Table, dict] | None) -> pa.Table | None:
-    """The collected rows with this plan's features as f0, f1, …"""
-    if collected is None:
-        return None
-    table, features = collected
-    others = [c for c in table.column_names if not (c.startswith("f") and c[1:].isdigit())]
-    wanted = [f"f{features[f]}" for f in plan.features]
-    own = table.select([*others, *wanted]) if len(set(wanted)) == len(wanted) else table
-    return own.rename_columns([*others, *(f"f{i}" for i in range(len(wanted)))])
 
 
 def _called(group: Group) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
@@ -11,17 +10,11 @@ from deadband.compiler.logical import Query
 from deadband.runtime.context import Context
 from deadband.runtime.sql import first_line
 
-__all__ = ["write_batch", "write_replay"]
-
-
-def write_replay(context: Context, query: Query, rows: pd.DataFrame) -> None:
-    """All changes of a replay as batch 0; a second replay replaces it."""
-    if len(rows):
-        write_batch(context, query, context.spark.createDataFrame(rows), 0)
+__all__ = ["write_batch"]
 
 
 def write_batch(context: Context, query: Query, rows: DataFrame, batch: int) -> None:
-    """One batch of changes."""
+    """One batch of changes; a replay is batch 0, and a second replay replaces it."""
     assert query.into is not None
     kind, options = query.into.format.text, dict(query.into.options)
     writer = rows.write.format(kind).options(**{k: v for k, v in options.items() if k != "path"})

@@ -6,13 +6,14 @@ import contextlib
 import uuid
 from collections.abc import Iterator, Mapping
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from deadband.compiler.errors import DeadbandError
 
-__all__ = ["first_line", "run_query", "temp_views", "with_tables"]
+__all__ = ["collected", "first_line", "run_query", "temp_views", "with_tables"]
 
 
 def with_tables(query: exp.Expression, names: Mapping[str, str]) -> exp.Expression:
@@ -36,10 +37,18 @@ def run_query(spark: SparkSession, query: exp.Expression, names: Mapping[str, st
         raise DeadbandError("Spark cannot run this query", detail=first_line(error)) from error
 
 
+def collected(frame: DataFrame) -> pa.Table:
+    """The rows of a frame on the driver."""
+    try:
+        return frame.toArrow()
+    except PySparkException as error:
+        raise DeadbandError("Spark cannot run this query", detail=first_line(error)) from error
+
+
 @contextlib.contextmanager
 def temp_views(frames: Mapping[str, DataFrame]) -> Iterator[dict[str, str]]:
     """Temporary views of frames under names of their own, dropped afterwards."""
-    views = {name: f"__{name.strip('_')}_{uuid.uuid4().hex[:12]}" for name in frames}
+    views = {name: f"__view_{uuid.uuid4().hex[:12]}" for name in frames}
     for name, frame in frames.items():
         frame.createOrReplaceTempView(views[name])
     try:
@@ -50,4 +59,4 @@ def temp_views(frames: Mapping[str, DataFrame]) -> Iterator[dict[str, str]]:
 
 
 def first_line(error: Exception) -> str:
-    return str(error).split("\n")[0]
+    return str(error).strip().split("\n")[0]

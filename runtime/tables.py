@@ -1,12 +1,17 @@
-"""Static tables as the queries see them: read once, when the first query uses them, and again at REFRESH TABLE."""
+"""Static tables as the queries see them: read once, when the first query is created, and again at REFRESH TABLE."""
 
 from __future__ import annotations
 
 import uuid
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["StaticTables"]
+from deadband.compiler.errors import DeadbandError
+from deadband.runtime.sources.frames import quoted
+from deadband.runtime.sql import first_line
+
+__all__ = ["StaticTables", "table_name"]
 
 
 class StaticTables:
@@ -23,7 +28,10 @@ class StaticTables:
         key = name.lower()
         if key not in self._views:
             view = f"__static_{uuid.uuid4().hex[:12]}"
-            self._snapshot(self._spark.table(name)).createOrReplaceTempView(view)
+            try:
+                self._snapshot(self._spark.table(table_name(name))).createOrReplaceTempView(view)
+            except PySparkException as error:
+                raise DeadbandError(f"{name} cannot be read", detail=first_line(error)) from error
             self._views[key] = view
         return self._views[key]
 
@@ -46,3 +54,8 @@ class StaticTables:
     def _snapshot(frame: DataFrame) -> DataFrame:
         """Rows as they are now: a lost executor fails the job rather than reading a file that has changed since."""
         return frame.localCheckpoint(eager=True)
+
+
+def table_name(name: str) -> str:
+    """A table's name, with its catalog and database where it has them, as Spark reads it."""
+    return ".".join(map(quoted, name.split(".")))

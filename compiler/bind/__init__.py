@@ -5,10 +5,10 @@ from __future__ import annotations
 from deadband.compiler import ast
 from deadband.compiler.bind.promise import not_supported_yet, promise_of
 from deadband.compiler.bind.stream import stream_of
-from deadband.compiler.bind.template import Templates
+from deadband.compiler.bind.template import Template, Templates
 from deadband.compiler.catalog import Catalog
 from deadband.compiler.errors import DeadbandError
-from deadband.compiler.logical import Query
+from deadband.compiler.logical import LinearAggregate, Promise, Query
 
 __all__ = ["Templates", "bind", "not_supported_yet", "stream_of"]
 
@@ -25,4 +25,21 @@ def bind(name: str, query: ast.Query, catalog: Catalog, templates: Templates) ->
     into = query.clause(ast.Into)
     assert into is None or isinstance(into, ast.Into)
     promise = promise_of(query, template)
+    _check_names(query, template, promise)
     return Query(name, template.body, template.shape, promise, into, template, literals)
+
+
+def _check_names(query: ast.Query, template: Template, promise: Promise) -> None:
+    """Answers have columns of their own beside the query's."""
+    own = {"ts", "diff"}
+    if isinstance(template.shape, LinearAggregate):
+        bounded = [a.name.lower() for a, b in zip(template.shape.answers, promise.bounds) if b is not None]
+        own |= {end if len(bounded) == 1 else f"{name}_{end}" for name in bounded for end in ("low", "high")}
+    for name in template.body.columns:
+        if name.lower() in own:
+            raise DeadbandError(
+                f"the column {name} has the name of a column that answers have anyway",
+                query.body.span,
+                detail=f"answers have {', '.join(sorted(own))} beside the query's columns",
+                hint=f"give it another name: … AS the_{name.lower()}",
+            )

@@ -166,6 +166,7 @@ _RULES: dict[type, Callable] = {
     exp.Case: _Form.case,
     exp.If: _Form.if_,
     exp.Cast: _Form.cast,
+    exp.TryCast: _Form.cast,
 }
 
 # ---------------------------------------------------------------- arithmetic of parts
@@ -252,8 +253,8 @@ def _tolerant(node: exp.Expression) -> exp.Expression:
     """The node with NULL where a division by zero or a cast would fail: one row must not stop a stream."""
 
     def tolerant(n: exp.Expression) -> exp.Expression:
-        if type(n) is exp.Cast:
-            return exp.TryCast(this=_tolerant(n.this), to=n.to.copy())
+        if isinstance(n, exp.Cast):
+            return exp.TryCast(this=_tolerant(n.this), to=n.to.copy(), format=n.args.get("format"), safe=True)
         if isinstance(n, exp.Div):
             return _quotient(_tolerant(n.this), _tolerant(n.expression))
         if isinstance(n, exp.Mod | exp.IntDiv):
@@ -264,4 +265,4 @@ def _tolerant(node: exp.Expression) -> exp.Expression:
 
 
 def _quotient(a: exp.Expression, b: exp.Expression) -> exp.Expression:
-    return exp.Anonymous(this="try_divide", expressions=[a.copy(), b.copy()])
+    return exp.SafeDivide(this=a.copy(), expression=b.copy())

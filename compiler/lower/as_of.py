@@ -14,21 +14,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from textwrap import shorten
 
 from sqlglot import exp
 
-__all__ = ["FROM", "NEVER", "PARAMS", "QUERY", "TICK", "TICKS", "TICKS_OF", "TO", "VERSIONS_OF", "AsOf", "as_of", "tables_read"]
+from deadband.compiler.bind.template import PARAMETERS
 
-FROM, TO, TICK, QUERY = "__from", "__to", "__tick", "__query"
-TICKS, PARAMS = "__ticks", "__params"  # tables: every tick; the parameters of a folded group, one row a query
+__all__ = ["FROM", "NEVER", "TICK", "TICKS", "TICKS_OF", "TO", "VERSIONS_OF", "AsOf", "as_of", "tables_read"]
+
+FROM, TO, TICK = "__from", "__to", "__tick"
 VERSIONS_OF, TICKS_OF = "__versions_", "__ticks_"  # tables, before a stream's name
+TICKS = "__ticks"  # the table of all ticks
 NEVER = 2**62  # the __to of what is still valid
 ALWAYS = -1  # the __from of what does not depend on a stream: before the first tick
 
 # Spark's aggregates that sqlglot reads as calls of unknown functions; names with _agg are recognised as well
-AGGREGATES = frozenset(
-    "collect_union count_min_sketch every histogram_numeric mean measure some std try_avg try_sum".split()
-)
+AGGREGATES = {
+    "collect_union",
+    "count_min_sketch",
+    "every",
+    "histogram_numeric",
+    "mean",
+    "measure",
+    "some",
+    "std",
+    "try_avg",
+    "try_sum",
+}
+SKIP_NULLS = (exp.Avg, exp.Count, exp.Max, exp.Min, exp.Sum)
 UNSTABLE = (
     exp.CurrentDate,
     exp.CurrentDatetime,
@@ -44,10 +57,17 @@ UNSTABLE = (
     exp.Uniform,
     exp.Uuid,
 )
-UNSTABLE_NAMES = frozenset(
-    "input_file_block_length input_file_block_start input_file_name java_method monotonically_increasing_id now reflect "
-    "spark_partition_id try_reflect".split()
-)
+UNSTABLE_NAMES = {
+    "input_file_block_length",
+    "input_file_block_start",
+    "input_file_name",
+    "java_method",
+    "monotonically_increasing_id",
+    "now",
+    "reflect",
+    "spark_partition_id",
+    "try_reflect",
+}
 
 
 @dataclass(frozen=True)
@@ -67,7 +87,7 @@ class AsOf:
 def as_of(body: exp.Query, streams: Mapping[str, bool], per_query: bool = False) -> AsOf:
     """The cheapest form that is known to give the body's answer at every tick; streams: name -> has a KEY."""
     plain = _unordered(body.copy())
-    per_query = per_query and any(table.name == PARAMS for table in tables_read(plain))
+    per_query = per_query and any(table.name == PARAMETERS for table in tables_read(plain))
     complete = isinstance(plain, exp.Select) and _is_global(plain, per_query)
     single = plain.copy()
     if per_query and complete and isinstance(single, exp.Select):
@@ -87,10 +107,10 @@ def tables_read(query: exp.Expr) -> Iterator[exp.Table]:
     stack: list[tuple[exp.Expr, frozenset[str]]] = [(query, frozenset())]
     while stack:
         node, ctes = stack.pop()
-        with_ = node.args.get("with_")
+        with_, recursive = node.args.get("with_"), _is_recursive(node)
         for cte in with_.expressions if with_ else ():
             own = ctes | {cte.alias.lower()}
-            stack.append((cte.this, own if with_.recursive else ctes))
+            stack.append((cte.this, own if recursive else ctes))
             ctes = own
         if isinstance(node, exp.Table) and _plain_name(node) not in ctes | {""}:
             yield node
@@ -108,7 +128,6 @@ class _Rewrite:
     """Rewrites queries in place. `names` maps each table that changes with time to the table to read instead."""
 
     prefix: str
-    times: tuple[str, ...]
 
     def __init__(self, streams: Mapping[str, bool], per_query: bool):
         self.streams = {name: self.prefix + name for name in streams}
@@ -130,7 +149,7 @@ class _Rewrite:
         for cte in with_.expressions if with_ else ():
             name = cte.alias.lower()
             live = self.query(cte.this, names)
-            if live and (with_.recursive or _column_aliases(cte)):
+            if live and (_is_recursive(query) or _column_aliases(cte)):
                 raise _Stop("a recursive CTE, or one with column names, over a stream")
             names = {**names, name: name} if live else {n: t for n, t in names.items() if n != name}
         return names
@@ -214,20 +233,22 @@ class _Versions(_Rewrite):
                 raise _Stop(f"{PARTS.get(part, part.upper())} needs all rows of a tick")
         for node in _own(select):
             if isinstance(node, exp.Window) or _is_aggregate(node):
-                raise _Stop(f"{node.sql('spark')} needs all rows of a tick")
+                raise _Stop(f"{_text(node)} needs all rows of a tick")
         seen = live[0]
         for join, right in zip(select.args.get("joins") or (), live[1:]):
             if (right and _keeps_left(join)) or (seen and _keeps_right(join)):
                 raise _Stop(f"{_join_name(join)} depends on rows of a stream that are missing")
             seen = seen or right
-        starts = [_column(source, FROM) for source in _live(select, live)]
-        ends = [_column(source, TO) for source in _live(select, live)]
-        start, end = starts[0], ends[0]
-        if len(starts) > 1:
-            start, end = exp.Greatest(this=starts[0], expressions=starts[1:]), exp.Least(this=ends[0], expressions=ends[1:])
+        start: exp.Expr
+        end: exp.Expr
+        start, *starts = [_column(source, FROM) for source in _live(select, live)]
+        end, *ends = [_column(source, TO) for source in _live(select, live)]
+        if starts:
+            start, end = exp.Greatest(this=start, expressions=starts), exp.Least(this=end, expressions=ends)
+            meet = exp.LT(this=start.copy(), expression=end.copy())
             where = select.args.get("where")
-            # first, so that what cannot meet is not compared
-            select.set("where", exp.Where(this=exp.and_(exp.LT(this=start.copy(), expression=end.copy()), where and where.this)))
+            # first, so that what never meets is not compared
+            select.set("where", exp.Where(this=exp.and_(meet, where and where.this)))
         _add(select, start, FROM)
         _add(select, end, TO)
 
@@ -236,7 +257,7 @@ class _Versions(_Rewrite):
             raise _Stop(f"{query.key.upper()} needs all rows of a tick")
 
     def lift(self, query: exp.Expr) -> exp.Select:
-        lifted = _star_of(query)
+        lifted = _all_of(_derived(query, "__s"), "__s")
         _add(lifted, exp.cast(exp.Literal.number(ALWAYS), "bigint"), FROM)
         return _add(lifted, exp.cast(exp.Literal.number(NEVER), "bigint"), TO)
 
@@ -259,19 +280,19 @@ class _Ticks(_Rewrite):
     def joined(self, select: exp.Select, live: list[bool]) -> exp.Expr:
         """Joins the sources within a tick; the tick of a joined row."""
         first, *others = _sources(select)
-        tick = _column(first, TICK) if live[0] else None
+        tick: exp.Expr | None = _column(first, TICK) if live[0] else None
         kept_right = False
         for join, right, is_live in zip(select.args.get("joins") or (), others, live[1:]):
-            if not is_live and not (_keeps_right(join) and tick):
-                kept_right = kept_right or _keeps_right(join)
+            if not is_live and (tick is None or not _keeps_right(join)):
+                kept_right = kept_right or (tick is None and _keeps_right(join))
                 continue
             if not is_live:
                 right = self.lift_source(right)
-            if not tick and _keeps_left(join):
+            if tick is None and _keeps_left(join):
                 if kept_right:
                     raise _Stop("outer joins in both directions")
                 tick = _column(self.lift_source(first), TICK)
-            if tick:
+            if tick is not None:
                 within = exp.EQ(this=_column(right, TICK), expression=tick.copy())
                 join.set("on", exp.and_(within, join.args.get("on")))
                 join.set("kind", None if join.kind == "CROSS" else join.args.get("kind"))
@@ -283,14 +304,17 @@ class _Ticks(_Rewrite):
         if not isinstance(source, exp.Table | exp.Subquery) or _column_aliases(source):
             raise _Stop("an outer join that keeps the rows of a table function")
         name = source.alias_or_name
-        lifted = exp.select(_star(name)).from_(source.copy()).join(_ticks(), join_type="cross")
-        return source.replace(_add(lifted, _column(_ticks(), TICK), TICK).subquery(exp.to_identifier(name, quoted=True)))
+        return source.replace(_derived(self.lift_rows(_all_of(source.copy(), name)), name))
+
+    def lift_rows(self, rows: exp.Select) -> exp.Select:
+        rows.append("joins", exp.Join(this=_ticks(), kind="CROSS"))
+        return _add(rows, _column(_ticks(), TICK), TICK)
 
     def check_set_operation(self, query: exp.SetOperation) -> None:
         pass
 
     def lift(self, query: exp.Expr) -> exp.Select:
-        return _add(_star_of(query).join(_ticks(), join_type="cross"), _column(_ticks(), TICK), TICK)
+        return self.lift_rows(_all_of(_derived(query, "__s"), "__s"))
 
 
 PARTS = {"group": "GROUP BY", "windows": "WINDOW"}  # as they are written, where sqlglot's name differs
@@ -356,10 +380,10 @@ def _is_global(select: exp.Select, per_query: bool) -> bool:
 def _complete(select: exp.Select, tick: exp.Expr | None, pads: list[exp.Table]) -> exp.Expr:
     """Gives a global aggregate an answer in every combination of the pads (ticks, queries); the column of the tick.
 
-    SELECT COUNT(*) AS n FROM __ticks_q AS q WHERE q.x > 1
-    -> SELECT COUNT(*) FILTER(WHERE __rows.__real) AS n FROM (
-         SELECT q.__tick AS __tick, TRUE AS __real FROM __ticks_q AS q WHERE q.x > 1 UNION ALL
-         SELECT __t.__tick AS __tick, FALSE AS __real FROM __ticks AS __t) AS __rows GROUP BY __rows.__tick
+    SELECT COUNT(*) AS n, SUM(q.y) AS s FROM __ticks_q AS q WHERE q.x > 1
+    -> SELECT COUNT(CASE WHEN __rows.__real THEN 1 END) AS n, SUM(__rows.__0) AS s FROM (
+         SELECT q.y AS __0, TRUE AS __real, q.__tick AS __tick FROM __ticks_q AS q WHERE q.x > 1 UNION ALL
+         SELECT NULL AS __0, FALSE AS __real, __t.__tick AS __tick FROM __ticks AS __t) AS __rows GROUP BY __rows.__tick
     """
     for part in ("order", "sort", "cluster", "distribute"):
         select.set(part, None)
@@ -367,24 +391,21 @@ def _complete(select: exp.Select, tick: exp.Expr | None, pads: list[exp.Table]) 
     for part in ("from_", "joins", "laterals", "where", "hint"):
         inner.set(part, select.args.get(part))
         select.set(part, None)
-    pad = exp.select().from_(pads[0])
-    for more in pads[1:]:
-        pad = pad.join(more, join_type="cross")
+    pad = exp.Select(from_=exp.From(this=pads[0]), joins=[exp.Join(this=table, kind="CROSS") for table in pads[1:]])
 
-    padded = {_params().alias} & {table.alias for table in pads}
-    names: dict[exp.Expr, str] = {}
+    known = {table.alias for table in pads}
+    names: dict[exp.Column, str] = {}
     for column in [c for e in _expressions(select) for c in e.find_all(exp.Column) if _belongs(c, select)]:
         if column not in names:
             names[column.copy()] = name = f"__{len(names)}"
             _add(inner, column.copy(), name)
-            _add(pad, column.copy() if column.table in padded else exp.null(), name)
+            _add(pad, column.copy() if column.table in known else exp.null(), name)
         column.replace(exp.column(names[column], table="__rows", quoted=True))
     _add(inner, exp.true(), "__real")
     _add(pad, exp.false(), "__real")
-    from_pads = {exp.column(name, table="__rows", quoted=True) for column, name in names.items() if column.table in padded}
+    given = {exp.column(name, table="__rows", quoted=True) for column, name in names.items() if column.table in known}
     for aggregate in _aggregates(select):
-        if not _skips_nulls(aggregate, from_pads):
-            _filter(aggregate, exp.column("__real", table="__rows", quoted=True))
+        _only_where(aggregate, exp.column("__real", table="__rows", quoted=True), given)
 
     group = select.args.get("group")
     keys = list(group.expressions) if group else []
@@ -393,28 +414,28 @@ def _complete(select: exp.Select, tick: exp.Expr | None, pads: list[exp.Table]) 
         _add(inner, tick, TICK)
         _add(pad, _column(_ticks(), TICK), TICK)
         keys.insert(0, at.copy())
-    rows = exp.union(inner, pad, distinct=False, copy=False).subquery(exp.to_identifier("__rows", quoted=True))
-    select.set("from_", exp.From(this=rows))
+    rows = exp.Union(this=inner, expression=pad, distinct=False)
+    select.set("from_", exp.From(this=_derived(rows, "__rows")))
     select.set("group", exp.Group(expressions=keys))
     return at
 
 
-def _skips_nulls(aggregate: exp.Expr, not_null: Collection[exp.Expr]) -> bool:
-    """True when padding rows, NULL but for a few columns, do not count."""
-    values = aggregate.this.expressions if isinstance(aggregate.this, exp.Distinct) else [aggregate.this]
-    simple = isinstance(aggregate, exp.Sum | exp.Avg | exp.Min | exp.Max | exp.Count) and not aggregate.expressions
-    return simple and any(isinstance(v, exp.Column) and v.table and v not in not_null for v in values)
-
-
-def _filter(aggregate: exp.Expr, condition: exp.Expr) -> None:
-    """Adds FILTER (WHERE condition) to an aggregate."""
+def _only_where(aggregate: exp.Expr, real: exp.Expr, given: Collection[exp.Expr]) -> None:
+    """Keeps the padding out of an aggregate, whose columns are NULL there unless they are given."""
+    # not FILTER where it can be done without: with DISTINCT it makes Spark expand the rows
+    if isinstance(aggregate, SKIP_NULLS) and not aggregate.expressions:
+        values = aggregate.this.expressions if isinstance(aggregate.this, exp.Distinct) else [aggregate.this]
+        if not any(isinstance(v, exp.Column) and v.table and v not in given for v in values):
+            value = exp.Literal.number(1) if isinstance(values[0], exp.Star) else values[0].copy()
+            values[0].replace(exp.case().when(real, value))
+        return
     while isinstance(aggregate.parent, exp.WithinGroup):
         aggregate = aggregate.parent
     if isinstance(aggregate.parent, exp.Filter):
         where = aggregate.parent.expression
-        where.set("this", exp.and_(condition, where.this))
+        where.set("this", exp.and_(real, where.this))
     else:
-        aggregate.replace(exp.Filter(this=aggregate.copy(), expression=exp.Where(this=condition)))
+        aggregate.replace(exp.Filter(this=aggregate.copy(), expression=exp.Where(this=real)))
 
 
 # ---------------------------------------------------------------- looking at a query
@@ -432,14 +453,14 @@ def _stable(query: exp.Query) -> None:
     """Stops at what may give another value when it is computed again."""
     for node in query.find_all(*UNSTABLE, exp.Anonymous):
         if not isinstance(node, exp.Anonymous) or node.name.lower() in UNSTABLE_NAMES:
-            raise _Stop(f"{node.sql('spark')} gives another value each time")
+            raise _Stop(f"{_text(node)} gives another value each time")
 
 
 def _static(node: exp.Expr, names: Mapping[str, str]) -> bool:
     """False for a part that reads nothing that changes; stops at any other, in whose place reading it is not safe."""
     for table in node.find_all(exp.Table):
         if _plain_name(table) in names:
-            raise _Stop(f"{table.name} is read inside {node.sql('spark')}")
+            raise _Stop(f"{table.name} is read inside {_text(node)}")
     return False
 
 
@@ -497,11 +518,11 @@ def _is_aggregate(node: exp.Expr) -> bool:
 
 def _belongs(column: exp.Column, select: exp.Select) -> bool:
     """True for a column of a block's own sources, named in it or in a subquery that does not hide them."""
-    scopes = [node for node in _above(column, select) if isinstance(node, exp.Select)]
-    return bool(column.table) and not any(
-        column.table in (*(s.alias_or_name for s in _sources(scope)), *(v.alias for v in scope.args.get("laterals") or ()))
-        for scope in scopes
-    )
+    hidden = set()
+    for scope in _above(column, select):
+        if isinstance(scope, exp.Select):
+            hidden |= {s.alias_or_name for s in _sources(scope)} | {v.alias for v in scope.args.get("laterals") or ()}
+    return bool(column.table) and column.table not in hidden
 
 
 def _above(node: exp.Expr, top: exp.Expr) -> Iterator[exp.Expr]:
@@ -517,6 +538,11 @@ def _only(node: exp.Expr, *parts: str) -> None:
     for part, value in node.args.items():
         if value and part not in parts:
             raise _Stop(f"{part.strip('_').replace('_', ' ').upper()} in {type(node).__name__.upper()}")
+
+
+def _is_recursive(query: exp.Expr) -> bool:
+    with_ = query.args.get("with_")
+    return with_ is not None and bool(with_.recursive)
 
 
 def _plain_name(table: exp.Table) -> str:
@@ -538,6 +564,10 @@ def _keeps_right(join: exp.Join) -> bool:
     return join.side in ("RIGHT", "FULL")
 
 
+def _text(node: exp.Expr) -> str:
+    return shorten(node.sql("spark"), width=80, placeholder=" …")
+
+
 def _join_name(join: exp.Join) -> str:
     return " ".join(filter(None, (join.side, join.kind, "JOIN", join.this.alias_or_name)))
 
@@ -550,7 +580,7 @@ def _ticks() -> exp.Table:
 
 
 def _params() -> exp.Table:
-    return _table(PARAMS, "__p")
+    return _table(PARAMETERS, "__p")
 
 
 def _table(name: str, alias: str) -> exp.Table:
@@ -562,14 +592,14 @@ def _column(source: exp.Expr, name: str) -> exp.Column:
     return exp.column(name, table=source.alias_or_name, quoted=True)
 
 
-def _star(table: str) -> exp.Column:
-    return exp.Column(this=exp.Star(), table=exp.to_identifier(table, quoted=True))
+def _derived(query: exp.Expr, name: str) -> exp.Subquery:
+    return exp.Subquery(this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
 
 
-def _star_of(query: exp.Expr) -> exp.Select:
-    """SELECT __s.* FROM (query) AS __s"""
-    inner = query.this.copy() if isinstance(query, exp.Subquery) else query.copy()
-    return exp.select(_star("__s")).from_(exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("__s", quoted=True))))
+def _all_of(source: exp.Expr, name: str) -> exp.Select:
+    """SELECT name.* FROM source"""
+    star = exp.Column(this=exp.Star(), table=exp.to_identifier(name, quoted=True))
+    return exp.Select(expressions=[star], from_=exp.From(this=source))
 
 
 def _add(select: exp.Select, value: exp.Expr, name: str) -> exp.Select:

@@ -18,12 +18,19 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from deadband.compiler.lower.weights import ITEM
 from deadband.compiler.physical import EmitOnDrift
 from deadband.runtime.kernels import emit_on_drift as kernel
 from deadband.runtime.operators.emit_on_drift import Changes, State
 from deadband.runtime.operators.wiring import Edges, wire
+from deadband.runtime.sources.batch import features_of
+from deadband.runtime.sources.clean import DELETED
+from deadband.runtime.sources.frames import from_arrow
+from deadband.runtime.sql import collected
 
-__all__ = ["BLOCK_WORK", "run_on_executors", "run_on_threads"]
+__all__ = ["BLOCK_WORK", "TICK", "run_on_executors", "run_on_threads"]
+
+TICK = "__tick"
 
 BLOCK_WORK = 4_000_000  # edge updates below which a thread costs more than it saves
 
@@ -84,23 +91,25 @@ def run_on_threads(
 def run_on_executors(
     plan: EmitOnDrift, state: State, rows: DataFrame, windows: NDArray, times: NDArray, blocks: int
 ) -> tuple[Changes, list[tuple[NDArray, NDArray]]]:
-    """The same on executors. rows: item, tick, key (rank), deleted, f0 …, one row per item and tick, refused ones gone."""
+    """The same on executors. rows: ITEM (in key order), TICK, DELETED, features; one per item and tick, refused ones gone."""
     spark = rows.sparkSession
     cuts = cut(plan, state, blocks)
+    if not cuts:
+        return _changes([], [], times, len(plan.shape.answers)), []
     items, queries, features = len(state.number), len(plan.group.queries), len(plan.features)
     shared = spark.sparkContext.broadcast((cuts, windows, items, queries, features))
     members = pa.table(
         {
-            "item": pa.array(np.concatenate([_items(b, items) for b in cuts])),
+            ITEM: pa.array(np.concatenate([_items(b, items) for b in cuts])),
             "block": pa.array(np.concatenate([np.full(len(_items(b, items)), i, np.int32) for i, b in enumerate(cuts)])),
         }
     )
-    routed = rows.join(F.broadcast(spark.createDataFrame(members)), "item")
+    routed = rows.join(F.broadcast(from_arrow(spark, members)), ITEM)
 
     def run(key: tuple, group: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield _run_block(int(key[0].as_py()), pa.Table.from_batches(group), shared.value)
 
-    found = routed.groupBy("block").applyInArrow(run, _EMITTED).toArrow()
+    found = collected(routed.groupBy("block").applyInArrow(run, _EMITTED))
     counted = [pickle.loads(c) for c in found["counted"].to_pylist() if c is not None]
     emitted = found.filter(pc.is_valid(found["tick"]))
     answers = len(plan.shape.answers)
@@ -110,7 +119,8 @@ def run_on_executors(
     parts = kernel.Emitted(
         emitted["tick"].to_numpy(), emitted["group"].to_numpy() + first[block], emitted["diff"].to_numpy(), flat
     )
-    idle = [b for i, b in enumerate(cuts) if not (np.unique(members["block"].to_numpy()) == i).any()]
+    ran = set(found["block"].to_pylist())
+    idle = [b for i, b in enumerate(cuts) if i not in ran]
     extra = [_without_rows(b, windows, items, queries, features) for b in idle]
     merged = _changes([0, *(b.first for b in idle)], [parts, *(e for e, _ in extra)], times, answers)
     return merged, [*counted, *(c for _, c in extra)]
@@ -118,20 +128,14 @@ def run_on_executors(
 
 def _run_block(number: int, table: pa.Table, shared: tuple) -> pa.RecordBatch:
     cuts, windows, items, queries, features = shared
-    order = np.lexsort((table["key"].to_numpy(), table["tick"].to_numpy()))
-    tick = table["tick"].to_numpy()[order]
-    values = np.zeros((len(order), features))
-    present = np.zeros(len(order), np.uint64)
-    for f in range(features):
-        column = table[f"f{f}"].combine_chunks()
-        valid = column.is_valid().to_numpy(zero_copy_only=False)[order]
-        values[:, f] = np.where(valid, column.fill_null(0.0).to_numpy(zero_copy_only=False)[order], 0.0)
-        present |= valid.astype(np.uint64) << np.uint64(f)
+    order = np.lexsort((table[ITEM].to_numpy(), table[TICK].to_numpy()))
+    tick = table[TICK].to_numpy()[order]
+    values, present = features_of(table, features, order)
     rows = kernel.Rows(
         start=np.searchsorted(tick, np.arange(len(windows) + 1)).astype(np.int64),
-        item=table["item"].to_numpy()[order].astype(np.int32),
+        item=table[ITEM].to_numpy()[order].astype(np.int32),
         present=present,
-        deleted=table["deleted"].to_numpy()[order].astype(np.uint8),
+        deleted=table[DELETED].to_numpy()[order].astype(np.uint8),
         feature=values,
         window=windows,
     )
@@ -139,14 +143,15 @@ def _run_block(number: int, table: pa.Table, shared: tuple) -> pa.RecordBatch:
     totals = kernel.new_state(wiring, items, queries)
     emitted = kernel.step(wiring, totals, rows)
     n = len(emitted.tick)
+    last = np.arange(n + 1) == n  # a row for the counters after those of the reports
     counted = pickle.dumps(kernel.counted(wiring, totals))
     offsets = np.append(np.arange(n + 1) * emitted.answer.shape[1], n * emitted.answer.shape[1]).astype(np.int32)
     return pa.record_batch(
         {
             "block": pa.array(np.full(n + 1, number, np.int32)),
-            "tick": pa.array([*emitted.tick, None], pa.int64()),
-            "group": pa.array([*emitted.group, None], pa.int32()),
-            "diff": pa.array([*emitted.diff, None], pa.int8()),
+            "tick": pa.array(np.append(emitted.tick, 0), pa.int64(), mask=last),
+            "group": pa.array(np.append(emitted.group, 0), pa.int32(), mask=last),
+            "diff": pa.array(np.append(emitted.diff, 0), pa.int8(), mask=last),
             "answer": pa.ListArray.from_arrays(pa.array(offsets), pa.array(emitted.answer.reshape(-1))),
             "counted": pa.array([*([None] * n), counted], pa.binary()),
         }

@@ -9,25 +9,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from deadband.compiler.lower.weights import ITEM, KEYS
 from deadband.compiler.physical import EmitOnDrift
-from deadband.runtime.answers import drift_frame
+from deadband.runtime.answers import drift_table
 from deadband.runtime.clock import Clock
 from deadband.runtime.context import Context, parameters
 from deadband.runtime.operators import emit_on_drift as operator
-from deadband.runtime.operators.drift_blocks import run_on_executors, run_on_threads
-from deadband.runtime.sources.batch import batch_of, feature_columns
+from deadband.runtime.operators.drift_blocks import TICK, run_on_executors, run_on_threads
+from deadband.runtime.sources.batch import batch_of, encoded, feature_columns, feature_name
 from deadband.runtime.sources.clean import DELETED, SEQ, TIME
+from deadband.runtime.sources.frames import from_arrow, pandas_of, quoted
 from deadband.runtime.sources.input import StreamInput
-from deadband.runtime.sql import run_query, temp_views
+from deadband.runtime.sql import collected, run_query, temp_views
 
-__all__ = ["DriftResult", "constants_of", "drift_replay", "weights_runner"]
+__all__ = ["DriftResult", "constants_of", "drift_figures", "drift_replay", "weights_runner"]
+
+USABLE = "__usable"
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,19 @@ class DriftResult:
     where: str
     seconds: dict[str, float]  # weights: Spark and wiring; kernel: all ticks
 
+    until: Any  # the last tick, as users write it; None: there was none
+
     def answers(self, index: int) -> pd.DataFrame:
-        mine = np.flatnonzero(self.state.groups.query[self.changes.group] == index) if len(self.changes.group) else []
+        return pandas_of(self._table(index), self.clock.timezone)
+
+    def frame(self, spark: SparkSession, index: int) -> DataFrame:
+        """The answers on Spark, with the types of the query."""
+        return from_arrow(spark, self._table(index))
+
+    def _table(self, index: int) -> pa.Table:
+        mine = np.flatnonzero(self.state.groups.query[self.changes.group] == index)
         query = self.plan.group.queries[index]
-        rows = np.asarray(mine, np.int64)
-        return drift_frame(self.plan, query, self.changes, self.state.groups, rows, self.clock, self.schema)
+        return drift_table(self.plan, query, self.changes, self.state.groups, mine, self.clock, self.schema)
 
     def figures(self, index: int) -> dict[str, Any]:
         return drift_figures(self.plan, self.counters, index)
@@ -55,7 +65,6 @@ class DriftResult:
 
 def drift_figures(plan: EmitOnDrift, counters: operator.Counters, index: int) -> dict[str, Any]:
     """The report of one query."""
-    share = 1.0 - counters.violations[index] / max(counters.group_ticks[index], 1)
     return {
         "updates": int(counters.updates[index]),
         "initial": int(counters.initial[index]),
@@ -63,14 +72,14 @@ def drift_figures(plan: EmitOnDrift, counters: operator.Counters, index: int) ->
         "reported": int(counters.reported[index]),
         "baseline": int(counters.baseline[index]),
         "violations": int(counters.violations[index]),
-        "fidelity": float(min(share, counters.worst_share[index])),
+        "fidelity": float(counters.worst_share[index]),
         "max_error": float(counters.max_error[index]),
         "rejected": int(counters.rejected[index]),
     }
 
 
 def drift_replay(context: Context, plan: EmitOnDrift, source: StreamInput, table: pa.Table | None) -> DriftResult:
-    """Runs all ticks. table: the rows on the driver, with this plan's features as f0, f1, …; None: too many for it."""
+    """Runs all ticks. table: the rows on the driver, with this plan's features; None: too many for it."""
     started = time.perf_counter()
     schema = context.result_schema(plan.group)
     state = operator.init(plan, constants_of(context, plan))
@@ -86,7 +95,8 @@ def drift_replay(context: Context, plan: EmitOnDrift, source: StreamInput, table
         changes, counted = _on_executors(context, plan, state, source, run_weights)
         where = "executors"
     seconds = {"weights": planned - started, "kernel": time.perf_counter() - planned}
-    return DriftResult(plan, changes, state, operator.counters(state, counted), source.clock, schema, where, seconds)
+    counters = operator.counters(state, counted)
+    return DriftResult(plan, changes, state, counters, source.clock, schema, where, seconds, source.until)
 
 
 def weights_runner(context: Context, plan: EmitOnDrift) -> operator.RunWeights:
@@ -94,75 +104,67 @@ def weights_runner(context: Context, plan: EmitOnDrift) -> operator.RunWeights:
     spark = context.spark
 
     def run(keys: pa.Table) -> pa.Table:
-        frames = {KEYS: spark.createDataFrame(keys), **parameters(spark, plan.group)}
+        frames = {KEYS: from_arrow(spark, keys), **parameters(spark, plan.group)}
         with temp_views(frames) as views:
             names = {**views, **context.tables.views(plan.weights.tables)}
-            return run_query(spark, plan.weights.query, names).toArrow()
+            return collected(run_query(spark, plan.weights.query, names))
 
     return run
 
 
-def constants_of(context: Context, plan: EmitOnDrift) -> dict[str, object]:
+def constants_of(context: Context, plan: EmitOnDrift) -> dict[str, pa.Scalar]:
     """The constant columns beside a global aggregate."""
     outputs = {f"o{i}": o.expression for i, o in enumerate(plan.shape.outputs) if o.expression is not None}
     if plan.shape.groups or not outputs:
         return {}
-    row = context.spark.range(1).select(*(F.expr(e.sql("spark")).alias(o) for o, e in outputs.items())).first()
-    assert row is not None
-    return row.asDict()
+    row = collected(context.spark.range(1).select(*(F.expr(e.sql("spark")).alias(o) for o, e in outputs.items())))
+    return {o: row[o][0] for o in outputs}
 
 
 def _on_executors(
     context: Context, plan: EmitOnDrift, state: operator.State, source: StreamInput, run_weights: operator.RunWeights
 ) -> tuple[operator.Changes, list[tuple[NDArray, NDArray]]]:
-    spark, stream = context.spark, plan.shape.stream
-    key = [F.col(f"`{k}`") for k in stream.key]
+    stream = plan.shape.stream
+    key = [F.col(quoted(k)) for k in stream.key]
     good = source.good().select(*key, TIME, SEQ, DELETED, *feature_columns(plan.features))
-    keys = good.select(*key).distinct().toArrow()
-    keys = keys.take(pc.sort_indices(keys, sort_keys=[(k, "ascending") for k in stream.key]))
+    keys = collected(good.select(*key).distinct())
+    keys = keys.take(encoded(keys)[1])
     operator.learn(plan, state, keys, run_weights)
     of, ticks = operator.ticks_of(plan, source.times, source.clock)
     windows = source.clock.bucket(ticks, plan.group.first.promise.window)
-    checked = _checked(context, plan, state, good, keys, source.times, of).persist()
-    counts = checked.groupBy("item").agg(F.count_if("usable").alias("used"), F.count_if(~F.col("usable")).alias("bad"))
-    counted = counts.toArrow()
-    item = counted["item"].to_numpy()
-    state.updates += operator.per_query(state, np.repeat(item, counted["used"].to_numpy()))
-    state.rejected += operator.per_query(state, np.repeat(item, counted["bad"].to_numpy()))
-    state.refused += int(counted["bad"].to_numpy().sum())
-    latest = F.max_by(F.struct("deleted", *(f"f{i}" for i in range(len(plan.features)))), F.struct(TIME, SEQ)).alias("row")
-    rows = checked.where("usable").groupBy("item", "tick").agg(latest)
-    rows = rows.select("item", "tick", F.col("item").alias("key"), "row.*")
-    blocks = max(spark.sparkContext.defaultParallelism, 1)
+    rows = _numbered(context, plan, state, good, keys, source.times, of).persist()
     try:
-        return run_on_executors(plan, state, rows, windows, ticks, blocks)
+        _count(plan, state, rows)
+        names = [DELETED, *map(feature_name, range(len(plan.features)))]
+        last = F.max_by(F.struct(*names), F.struct(TIME, SEQ)).alias("row")
+        once = rows.where(USABLE).groupBy(ITEM, TICK).agg(last).select(ITEM, TICK, "row.*")
+        return run_on_executors(plan, state, once, windows, ticks, context.spark.sparkContext.defaultParallelism)
     finally:
-        checked.unpersist()
+        rows.unpersist()
 
 
-def _checked(
+def _numbered(
     context: Context, plan: EmitOnDrift, state: operator.State, good: DataFrame, keys: pa.Table, times: NDArray, of: NDArray
 ) -> DataFrame:
-    """Rows with their item (numbered in key order) and tick; usable says whether their values can be summed."""
-    spark = context.spark
+    """Rows with their item (numbered in key order) and tick; USABLE says whether their values can be summed."""
     limits = operator.value_limits(plan, state)
     items = keys.append_column(ITEM, pa.array(np.arange(len(keys), dtype=np.int64)))
     for f in range(len(plan.features)):
-        items = items.append_column(f"limit{f}", pa.array(limits[:, f]))
-    ticks = pa.table({TIME: pa.array(times), "tick": pa.array(of.astype(np.int64))})
-    joined = good.join(F.broadcast(spark.createDataFrame(items)), list(plan.shape.stream.key)).join(
-        F.broadcast(spark.createDataFrame(ticks)), TIME
-    )
+        items = items.append_column(f"__limit{f}", pa.array(limits[:, f]))
+    ticks = pa.table({TIME: pa.array(times), TICK: pa.array(of.astype(np.int64))})
+    found = good.join(F.broadcast(from_arrow(context.spark, items)), list(plan.shape.stream.key))
+    found = found.join(F.broadcast(from_arrow(context.spark, ticks)), TIME)
     usable = F.lit(True)
     for f in range(len(plan.features)):
-        value = F.col(f"f{f}")
-        usable = usable & (value.isNull() | (~F.isnan(value) & (F.abs(value) < F.col(f"limit{f}"))))
-    return joined.select(
-        F.col(ITEM).alias("item"),
-        "tick",
-        TIME,
-        SEQ,
-        F.col(DELETED).alias("deleted"),
-        (F.col(DELETED) | usable).alias("usable"),
-        *(f"f{i}" for i in range(len(plan.features))),
-    )
+        value = F.col(feature_name(f))
+        usable = usable & (value.isNull() | (~F.isnan(value) & (F.abs(value) < F.col(f"__limit{f}"))))
+    names = map(feature_name, range(len(plan.features)))
+    return found.select(ITEM, TICK, TIME, SEQ, DELETED, (F.col(DELETED) | usable).alias(USABLE), *names)
+
+
+def _count(plan: EmitOnDrift, state: operator.State, rows: DataFrame) -> None:
+    per_item = rows.groupBy(ITEM).agg(F.count_if(USABLE).alias("good"), F.count_if(~F.col(USABLE)).alias("bad"))
+    found = collected(per_item)
+    good, bad = np.zeros(len(state.number), np.int64), np.zeros(len(state.number), np.int64)
+    good[found[ITEM]], bad[found[ITEM]] = found["good"], found["bad"]
+    operator.count(state, good, bad)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -22,7 +21,10 @@ from deadband.runtime.kernels import emit_on_drift as kernel
 from deadband.runtime.operators.wiring import Edges, Groups, edges_of, no_edges, wire
 from deadband.runtime.sources.batch import Batch, last_of_each
 
-__all__ = ["Changes", "Counters", "State", "counters", "init", "kernel_rows", "learn", "per_query", "rewired", "step", "ticks_of", "value_limits"]
+__all__ = [
+    "Changes", "Counters", "State", "count", "counters", "init", "kernel_rows", "learn", "relevant", "rewired", "step", "ticks_of",
+    "value_limits",
+]  # fmt: skip
 
 HUGE = 1e300  # a weight times a value beyond this would overflow in a sum
 
@@ -40,8 +42,9 @@ class State:
     wiring: kernel.Wiring
     totals: kernel.State
     updates: NDArray  # int64[Q], relevant rows in
-    rejected: NDArray  # int64[Q]
-    refused: int = 0  # rows whose values cannot be summed, each once
+    rejected: NDArray  # int64[Q], relevant rows whose values cannot be summed
+    used: NDArray  # int64[I], rows in that matter to some query
+    refused: NDArray  # int64[I], rows that would, if their values could be summed
 
 
 @dataclass(frozen=True)
@@ -69,20 +72,16 @@ class Counters:
     worst_share: NDArray
 
 
-def init(plan: EmitOnDrift, constants: dict[str, object]) -> State:
+def init(plan: EmitOnDrift, constants: dict[str, pa.Scalar]) -> State:
     """Nothing known yet. A global aggregate has its one group from the start, with these constant columns."""
     queries = len(plan.group.queries)
-    outputs = [f"o{i}" for i, o in enumerate(plan.shape.outputs) if o.expression is not None]
-    identity = [QUERY, *(f"g{i}" for i in range(len(plan.shape.groups)))]
-    if plan.shape.groups:
-        groups = Groups(pd.DataFrame(columns=identity), pd.DataFrame(columns=outputs))
-    else:
-        number = pd.DataFrame({QUERY: np.arange(queries, dtype=np.int32)})
-        groups = Groups(number, pd.DataFrame({o: [constants[o]] * queries for o in outputs}, index=number.index))
+    there = 0 if plan.shape.groups else queries
+    columns = {QUERY: np.arange(there, dtype=np.int32), **{o: pa.repeat(c, there) for o, c in constants.items()}}
+    groups = Groups(pa.table(columns))
     wiring = wire(plan, no_edges(), groups.query, 0)
     totals = kernel.new_state(wiring, 0, queries)
-    none = np.zeros(queries, np.int64)
-    return State(None, {}, no_edges(), groups, wiring, totals, none, none.copy())
+    none, no_items = np.zeros(queries, np.int64), np.zeros(0, np.int64)
+    return State(None, {}, no_edges(), groups, wiring, totals, none, none.copy(), no_items, no_items)
 
 
 def learn(plan: EmitOnDrift, state: State, keys: pa.Table, run_weights: RunWeights) -> NDArray:
@@ -100,6 +99,8 @@ def learn(plan: EmitOnDrift, state: State, keys: pa.Table, run_weights: RunWeigh
         state.edges = edges if first == 0 else state.edges.joined(edges)
         state.wiring = wire(plan, state.edges, state.groups.query, len(state.number))
         state.totals = _grown(state.totals, kernel.new_state(state.wiring, len(state.number), len(plan.group.queries)))
+        room = np.zeros(len(fresh), np.int64)
+        state.used, state.refused = np.append(state.used, room), np.append(state.refused, room)
     return np.array([state.number[k] for k in wanted], np.int64)
 
 
@@ -118,10 +119,11 @@ def rewired(plan: EmitOnDrift, state: State, run_weights: RunWeights) -> None:
 def step(
     plan: EmitOnDrift, state: State, batch: Batch, times: NDArray, clock: Clock, run_weights: RunWeights
 ) -> tuple[State, Changes]:
-    """Applies closed ticks: `times` are all of them, rows or not."""
+    """Applies closed ticks: `times` are all of them, rows or not. Changes come by tick, then group."""
     rows, ticks = kernel_rows(plan, state, batch, times, clock, run_weights)
     emitted = kernel.step(state.wiring, state.totals, rows)
-    return state, Changes(ticks[emitted.tick], emitted.group, emitted.diff, emitted.answer)
+    order = np.lexsort((emitted.group, emitted.tick))
+    return state, Changes(ticks[emitted.tick[order]], emitted.group[order], emitted.diff[order], emitted.answer[order])
 
 
 def kernel_rows(
@@ -130,11 +132,10 @@ def kernel_rows(
     """The rows that matter to some group, in ticks of EMIT EVERY; the others are dropped, refused ones counted."""
     item = learn(plan, state, batch.keys, run_weights)[batch.key] if len(batch.key) else np.zeros(0, np.int64)
     finite = _usable(plan, state, batch, item)
-    state.rejected += per_query(state, item[~finite])
-    state.refused += int((~finite).sum())
-    state.updates += per_query(state, item[finite])
-    relevant = finite & (_degree(state.wiring.flag_start, len(state.number))[item] > 0 if len(item) else finite)
-    batch, item = batch.take(np.flatnonzero(relevant)), item[relevant]
+    items = len(state.number)
+    count(state, np.bincount(item[finite], minlength=items), np.bincount(item[~finite], minlength=items))
+    used = finite & relevant(state)[item]
+    batch, item = batch.take(np.flatnonzero(used)), item[used]
     of, ticks = ticks_of(plan, times, clock)
     tick = of[np.searchsorted(times, batch.time)]
     last = last_of_each(tick, batch.key)
@@ -193,25 +194,21 @@ def value_limits(plan: EmitOnDrift, state: State) -> NDArray:
     return HUGE / largest
 
 
-def per_query(state: State, item: NDArray) -> NDArray:
-    """How many of these rows matter to each query."""
-    queries = len(state.updates)
-    found = np.zeros(queries, np.int64)
-    if len(item) == 0:
-        return found
-    rows = np.bincount(item, minlength=len(state.number))
+def count(state: State, good: NDArray, bad: NDArray) -> None:
+    """Counts rows per item, those with values that can be summed and those without, where they matter."""
+    queries, flags = len(state.updates), len(state.wiring.flag_needs)
     is_rows = state.edges.flag_total == kernel.ROWS_TOTAL
-    flags = len(state.wiring.flag_needs)
     pairs = (state.edges.flag_slot[is_rows] // flags) * queries + state.groups.query[state.edges.flag_target[is_rows]]
     pairs = np.unique(pairs)
-    np.add.at(found, pairs % queries, rows[pairs // queries])
-    return found
+    np.add.at(state.updates, pairs % queries, good[pairs // queries])
+    np.add.at(state.rejected, pairs % queries, bad[pairs // queries])
+    state.used += np.where(relevant(state), good, 0)
+    state.refused += np.where(relevant(state), bad, 0)
 
 
-def _degree(start: NDArray, items: int) -> NDArray:
-    """How many flag edges each item has: none, and no group ever counts its rows."""
-    per_slot = np.diff(start)
-    return per_slot.reshape(items, -1).sum(axis=1) if items else per_slot
+def relevant(state: State) -> NDArray:
+    """Which items some group counts: bool[I]."""
+    return np.diff(state.wiring.flag_start).reshape(len(state.number), len(state.wiring.flag_needs)).any(axis=1)
 
 
 def _grown(old: kernel.State, new: kernel.State) -> kernel.State:

@@ -1,4 +1,9 @@
-"""SparkExact live: the rows in force are carried from batch to batch, and each batch of closed ticks is one as-of job."""
+"""SparkExact live: the rows in force are carried from batch to batch, and each batch of closed ticks is one as-of job.
+
+Where the body only selects and joins, the answer over the carried rows can be found again to the bit, and the job gives
+the changes relative to it. Where it aggregates, Spark may add floats in another order next time, so the answer in force
+is kept as it was reported, and the first tick of a batch is compared with that.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +35,7 @@ class State:
     """The rows in force, whether their answer has been reported, and what was counted."""
 
     carried: dict[str, pa.Table] = field(default_factory=dict)
+    answer: pd.DataFrame | None = None  # in force, as reported; None where it can be found again
     begun: bool = False
     updates: int = 0
     initial: dict[int, int] = field(default_factory=dict)
@@ -65,34 +71,43 @@ class ExactLive:
         keys = {s.name.lower(): list(s.key) for s in self.plan.streams}
         new = {k: ticked(self._context, self._frame(k, t), times, of) for k, t in rows.items()}
         old = {k: self._frame(k, t) for k, t in state.carried.items()}
-        frames = {k: new[k].unionByName(old[k]) if k in old else new[k] for k in keys}
-        spark = self._context.spark
-        with temp_views(parameters(spark, self.plan.group)) as views:
-            found = self._changes(frames, keys, len(ticks), state, {**views, **self._views})
-            if self._replaced is not None and state.begun:
-                found = pd.concat([self._switch(old, keys, state, views), found], ignore_index=True)
-                found = _consolidated(found)
+        with temp_views(parameters(self._context.spark, self.plan.group)) as views:
+            if self.plan.as_of.form == "versions":
+                found, frames = self._relative(state, new, old, keys, len(ticks), views)
+            else:
+                found, frames = self._absolute(state, new, old, keys, len(ticks), views)
         self._replaced = None
         state.carried = {k: f.toArrow() for k, f in carry(frames, keys).items()}
         state.updates += sum(len(t) for t in rows.values())
         return self._told(state, found, ticks, clock)
 
-    def _changes(
-        self, frames: dict[str, DataFrame], keys: dict[str, list[str]], ticks: int, state: State, views: dict[str, str]
-    ) -> pd.DataFrame:
-        found = changes(self._context.spark, self.plan.as_of, frames, keys, ticks, baseline=state.begun, views=views)
+    def _relative(self, state: State, new: dict, old: dict, keys: dict, ticks: int, views: dict) -> tuple[pd.DataFrame, dict]:
+        """Changes from the answer over the carried rows on; a refreshed table adds what it changed in that answer."""
+        frames = {k: new[k].unionByName(old[k]) if k in old else new[k] for k in keys}
+        found = self._changes(frames, keys, ticks, state.begun, {**views, **self._views})
+        if self._replaced is not None and state.begun:
+            first = _at_first_tick(old)
+            before = self._changes(first, keys, 1, False, {**views, **self._replaced})
+            after = self._changes(first, keys, 1, False, {**views, **self._views})
+            found = _consolidated([before.assign(diff=-before["diff"]), after, found])
+        return found, frames
+
+    def _absolute(self, state: State, new: dict, old: dict, keys: dict, ticks: int, views: dict) -> tuple[pd.DataFrame, dict]:
+        """The whole answer at the first tick less the one in force, then changes."""
+        first = _at_first_tick(old)
+        frames = {k: new[k].unionByName(first[k]) if k in first else new[k] for k in keys}
+        found = self._changes(frames, keys, ticks, False, {**views, **self._views})
+        if state.answer is not None:
+            found = _consolidated([state.answer.assign(**{TICK: 0, "diff": -1}), found])
+        kept = [] if state.answer is None else [state.answer.assign(**{TICK: 0, "diff": 1})]
+        state.answer = _consolidated([*kept, found.assign(**{TICK: 0})]).drop(columns=[TICK, "diff"])
+        return found, frames
+
+    def _changes(self, frames: dict, keys: dict, ticks: int, baseline: bool, views: dict[str, str]) -> pd.DataFrame:
+        found = changes(self._context.spark, self.plan.as_of, frames, keys, ticks, baseline=baseline, views=views)
         rows = found.toPandas()
         found.unpersist()
         return rows
-
-    def _switch(self, old: dict[str, DataFrame], keys: dict[str, list[str]], state: State, views: dict[str, str]) -> pd.DataFrame:
-        """What the refreshed tables change in the answer over the carried rows, told at the first tick."""
-        assert self._replaced is not None
-        at_first = {k: f.withColumn(TICK, F.lit(0).cast("bigint")) for k, f in old.items()}
-        fresh = State()
-        before = self._changes(at_first, keys, 1, fresh, {**views, **self._replaced})
-        after = self._changes(at_first, keys, 1, fresh, {**views, **self._views})
-        return pd.concat([before.assign(diff=-before["diff"]), after], ignore_index=True)
 
     def _frame(self, key: str, table: pa.Table) -> DataFrame:
         spark = self._context.spark
@@ -135,11 +150,23 @@ class ExactLive:
         return found
 
 
-def _consolidated(rows: pd.DataFrame) -> pd.DataFrame:
-    """Equal rows at one tick cancel or add up."""
-    columns = [c for c in rows.columns if c != "diff"]
-    summed = rows.groupby(columns, dropna=False, sort=False)["diff"].sum().reset_index()
-    kept = summed[summed["diff"] != 0]
-    repeated = kept.loc[kept.index.repeat(kept["diff"].abs())].copy()
-    repeated["diff"] = np.sign(repeated["diff"]).astype(np.int32)
-    return repeated[rows.columns].reset_index(drop=True)
+def _at_first_tick(frames: dict[str, DataFrame]) -> dict[str, DataFrame]:
+    """Carried rows as the oldest of the first tick: any row of that tick replaces them."""
+    return {
+        k: f.withColumn(TICK, F.lit(0).cast("bigint")).withColumn(SEQ, F.lit(-1).cast("bigint")) for k, f in frames.items()
+    }
+
+
+def _consolidated(parts: list[pd.DataFrame]) -> pd.DataFrame:
+    """Equal rows at one tick cancel or add up; a row with diff n stands n times."""
+    rows = pd.concat([p for p in parts if len(p)] or parts[:1], ignore_index=True)
+    keys = rows.drop(columns=["diff"]).map(_hashable)
+    group = keys.groupby(list(keys.columns), dropna=False, sort=False).ngroup()
+    total = rows.groupby(group)["diff"].transform("sum")
+    kept = rows[~group.duplicated() & (total != 0)].assign(diff=total)
+    repeated = kept.loc[kept.index.repeat(kept["diff"].abs())]
+    return repeated.assign(diff=np.sign(repeated["diff"]).astype(np.int32)).reset_index(drop=True)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(map(_hashable, value)) if isinstance(value, list | tuple | np.ndarray) else value

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,18 +12,21 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from deadband.compiler.bind.template import QUERY
 from deadband.compiler.lower.as_of import TICK
 from deadband.compiler.physical import SparkExact
-from deadband.runtime.clock import Clock, coarse
+from deadband.compiler.errors import DeadbandError
+from deadband.runtime.clock import Clock, coarse, one_clock
 from deadband.runtime.context import Context, parameters
 from deadband.runtime.operators.spark_exact import changes
-from deadband.runtime.sources.clean import TIME
+from deadband.runtime.sources.clean import SEQ, TIME
+from deadband.runtime.sources.frames import from_arrow
 from deadband.runtime.sources.input import StreamInput
-from deadband.runtime.sql import temp_views
+from deadband.runtime.sql import first_line, temp_views
 
 __all__ = ["ExactResult", "exact_replay", "ticked"]
 
@@ -38,13 +42,26 @@ class ExactResult:
     updates: int
     counts: dict[int, tuple[int, int]]  # query -> (rows at its first tick, all rows)
     seconds: dict[str, float]
+    until: Any  # the last tick, as users write it; None: there was none
     where: str = "executors"
 
     def answers(self, index: int) -> pd.DataFrame:
-        mine = self.changes
-        if QUERY in mine.columns:
-            mine = mine.where(F.col(QUERY) == index).drop(QUERY)
-        return exact_frame(mine.toPandas(), self.plan, index, self.times, self.clock)
+        with _running(self.plan):
+            return exact_frame(self._changes_of(index).toPandas(), self.plan, index, self.times, self.clock)
+
+    def frame(self, spark: SparkSession, index: int) -> DataFrame:
+        """The answers on Spark, with the types of the query."""
+        ticks = pa.table({TICK: pa.array(np.arange(len(self.times))), "__ts": self.clock.column(self.times)})
+        names = self.plan.group.queries[index].body.columns
+        mine = self._changes_of(index).toDF(TICK, "__diff", *(f"__{i}" for i in range(len(names))))
+        columns = [F.col("__ts").alias("ts"), F.col("__diff").alias("diff")]
+        columns += [F.col(f"__{i}").alias(name) for i, name in enumerate(names)]
+        return mine.join(F.broadcast(from_arrow(spark, ticks)), TICK).select(*columns)
+
+    def _changes_of(self, index: int) -> DataFrame:
+        if QUERY in self.changes.columns:
+            return self.changes.where(F.col(QUERY) == index).drop(QUERY)
+        return self.changes
 
     def figures(self, index: int) -> dict[str, Any]:
         initial, rows = self.counts.get(index, (0, 0))
@@ -66,10 +83,9 @@ def exact_frame(frame: pd.DataFrame, plan: SparkExact, index: int, times: NDArra
     frame = frame.sort_values(by=[TICK, "diff"], kind="stable", ignore_index=True)
     ts = clock.values(times[frame[TICK].to_numpy(np.int64)])
     values = frame.drop(columns=[TICK, "diff"])
-    values.columns = list(names)
-    values.insert(0, "diff", frame["diff"].astype(np.int32))
-    values.insert(0, "ts", ts.to_numpy())
-    return values
+    found = pd.concat([ts, frame["diff"].astype(np.int32), values], axis=1)
+    found.columns = ["ts", "diff", *names]
+    return found
 
 
 def exact_replay(
@@ -81,7 +97,8 @@ def exact_replay(
     """Runs all ticks of the plan's streams."""
     started = time.perf_counter()
     inputs = {s.name.lower(): sources[s.name.lower()] for s in plan.streams}
-    clock = next(iter(inputs.values())).clock
+    timezone = next(iter(inputs.values())).clock.timezone
+    clock = one_clock({i.stream.name: i.clock.kind for i in inputs.values()}, timezone)
     times = np.unique(np.concatenate([i.times for i in inputs.values()]))
     of, ticks = np.arange(len(times)), times
     every = plan.group.first.promise.emit_every
@@ -89,28 +106,33 @@ def exact_replay(
         of, ticks = coarse(times, clock.bucket(times, every))
     frames = {name: ticked(context, i.good(), times, of) for name, i in inputs.items()}
     keys = {name: list(i.stream.key) for name, i in inputs.items()}
-    with temp_views(parameters(context.spark, plan.group)) as views:
+    with _running(plan), temp_views(parameters(context.spark, plan.group)) as views:
         names = {**views, **context.tables.views(plan.tables)}
         found = changes(context.spark, plan.as_of, frames, keys, len(ticks), progress=progress, views=names)
         counts = _counts(found)
     updates = sum(i.rows - sum(i.rejected.values()) for i in inputs.values())
-    return ExactResult(plan, found, ticks, clock, updates, counts, {"spark": time.perf_counter() - started})
+    seconds = {"spark": time.perf_counter() - started}
+    until = clock.values(times[-1:]).iloc[0] if len(times) else None
+    return ExactResult(plan, found, ticks, clock, updates, counts, seconds, until)
 
 
 def ticked(context: Context, rows: DataFrame, times: NDArray, of: NDArray) -> DataFrame:
     """Rows with their tick; source order within a coarse tick follows time first."""
     table = pa.table({TIME: pa.array(times), TICK: pa.array(of.astype(np.int64)), "__at": pa.array(np.arange(len(times)))})
-    joined = rows.join(F.broadcast(context.spark.createDataFrame(table)), TIME)
+    joined = rows.join(F.broadcast(from_arrow(context.spark, table)), TIME)
     if len(times) and of[-1] + 1 < len(times):
-        order = F.row_number().over(_by("__at", "__seq")).cast("bigint")
-        joined = joined.withColumn("__seq", order)
+        order = Window.partitionBy(TICK).orderBy("__at", SEQ)
+        joined = joined.withColumn(SEQ, F.row_number().over(order).cast("bigint"))
     return joined.drop(TIME, "__at")
 
 
-def _by(*columns: str):
-    from pyspark.sql import Window
-
-    return Window.partitionBy(TICK).orderBy(*columns)
+@contextlib.contextmanager
+def _running(plan: SparkExact) -> Iterator[None]:
+    """What Spark says of a query while it runs, as our error."""
+    try:
+        yield
+    except PySparkException as error:
+        raise DeadbandError(f"{plan.group.first.name} failed on Spark", detail=first_line(error)) from error
 
 
 def _counts(found: DataFrame) -> dict[int, tuple[int, int]]:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -48,7 +47,7 @@ def changes(
     progress: Callable[[int, int], object] | None = None,
     views: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The changes at ticks 0 … ticks - 1, in order; persisted, lazily, until the caller unpersists them.
+    """The changes at ticks 0 … ticks - 1, in order, computed once and kept until the frame is let go.
 
     baseline: the answer over the carried rows has been reported. views: what to read in place of static tables.
     """
@@ -57,12 +56,14 @@ def changes(
     if plan.form != "jobs":
         try:
             return _FORMS[plan.form](batch, plan.query).localCheckpoint(eager=False)
-        except (AnalysisException, Py4JJavaError) as error:  # Spark 4.3 cannot plan some aggregates with FILTER
+        except AnalysisException as error:
             log.warning("one job a tick, since Spark refused the query over all ticks: %s", _first_line(error))
+        except PySparkException as error:
+            raise _cannot_run(error) from error
     try:
         return _jobs(batch, plan.body)
     except PySparkException as error:
-        raise DeadbandError("Spark cannot run this query", detail=_first_line(error)) from error
+        raise _cannot_run(error) from error
 
 
 def carry(frames: Mapping[str, DataFrame], keys: Mapping[str, Sequence[str]]) -> dict[str, DataFrame]:
@@ -271,5 +272,9 @@ def _named(found: DataFrame, columns: Sequence[str]) -> DataFrame:
     return found.toDF(TICK, DIFF, *columns)
 
 
-def _first_line(error: Exception) -> str:
+def _cannot_run(error: PySparkException) -> DeadbandError:
+    return DeadbandError("Spark cannot run this query", detail=_first_line(error))
+
+
+def _first_line(error: PySparkException) -> str:
     return str(error).strip().splitlines()[0]

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from deadband.compiler.bind.template import QUERY
+from deadband.compiler.errors import DeadbandError
 from deadband.compiler.lower.weights import ITEM
-from deadband.compiler.physical import EmitOnDrift
+from deadband.compiler.physical import Edge, EmitOnDrift
 from deadband.runtime.kernels import emit_on_drift as kernel
+from deadband.runtime.sources.batch import encoded
 
 __all__ = ["Edges", "Groups", "edges_of", "no_edges", "wire"]
 
@@ -20,19 +21,18 @@ _KINDS = {"SUM": kernel.SUM, "AVG": kernel.AVG, "COUNT": kernel.COUNT}
 _TOTALS = {"rows": kernel.ROWS_TOTAL, "count": kernel.COUNT_TOTAL, "sum": kernel.SUM_TOTAL}
 
 
-@dataclass
+@dataclass(frozen=True)
 class Groups:
-    """The standing answers: one row per group, `query` says whose, `outputs` are the static columns of the result."""
+    """The standing answers, one row each: QUERY and g0, … tell groups apart; o0, … are what users see of them."""
 
-    identity: pd.DataFrame  # QUERY, g0, …: what tells groups apart
-    outputs: pd.DataFrame  # o0, …: what users see of them
+    rows: pa.Table
 
     @property
     def query(self) -> NDArray:
-        return self.identity[QUERY].to_numpy(np.int32)
+        return np.array(self.rows[QUERY], np.int32)
 
     def __len__(self) -> int:
-        return len(self.identity)
+        return len(self.rows)
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,17 @@ class Edges:
 
 def edges_of(plan: EmitOnDrift, weights: pa.Table, groups: Groups) -> tuple[Edges, Groups]:
     """The edges that rows of the weights query stand for, and the groups, new ones at the end."""
-    frame = weights.to_pandas(date_as_object=True)
-    if QUERY not in frame:
-        frame[QUERY] = 0
-    group, groups = _numbered(plan, frame, groups)
-    item = frame[ITEM].to_numpy(np.int64)
+    if QUERY not in weights.column_names:
+        weights = weights.append_column(QUERY, pa.array(np.zeros(len(weights), np.int32)))
+    group, groups = _numbered(plan, weights, groups)
+    item = weights[ITEM].to_numpy()
     value_slots = [i for i, s in enumerate(plan.slots) if s.feature is not None]
     flag_slots = [i for i, s in enumerate(plan.slots) if s.feature is None]
     answers = len(plan.shape.answers)
     value: list[tuple[NDArray, ...]] = []
     flag: list[tuple[NDArray, ...]] = []
     for edge in plan.edges:
-        weight = frame[edge.column].to_numpy(np.float64, na_value=0.0)
+        weight = _finite(plan, weights, edge)
         used = np.flatnonzero(weight != 0)
         target = group[used] if edge.total == "rows" else group[used] * answers + edge.answer
         if plan.slots[edge.slot].feature is not None:
@@ -117,30 +116,32 @@ def _bounds(plan: EmitOnDrift, query: NDArray) -> NDArray:
     return per_query[query].reshape(-1)
 
 
-def _numbered(plan: EmitOnDrift, frame: pd.DataFrame, groups: Groups) -> tuple[NDArray, Groups]:
-    identity = [QUERY, *(f"g{i}" for i in range(len(plan.shape.groups)))]
-    outputs = [f"o{i}" for i, o in enumerate(plan.shape.outputs) if o.expression is not None]
-    if not plan.shape.groups:  # one group per query, there from the start
-        return frame[QUERY].to_numpy(np.int64), groups
-    if len(groups) == 0:
-        code = frame.groupby(identity, dropna=False, sort=True).ngroup().to_numpy(np.int64)
-        old = 0
-    else:
-        both = pd.concat([groups.identity, frame[identity]], ignore_index=True)
-        code = both.groupby(identity, dropna=False, sort=False).ngroup().to_numpy(np.int64)
-        old = len(groups)
-        code = code[old:]
-    size = max(old, int(code.max()) + 1 if len(code) else 0)
-    first = np.zeros(size, np.int64)
-    first[code[::-1]] = np.arange(len(code) - 1, -1, -1)
-    new = frame.iloc[first[old:]] if size > old else frame.iloc[:0]
-    grown = Groups(new[identity].reset_index(drop=True), new[outputs].reset_index(drop=True))
-    if old:
-        grown = Groups(
-            pd.concat([groups.identity, grown.identity], ignore_index=True),
-            pd.concat([groups.outputs, grown.outputs], ignore_index=True),
+def _finite(plan: EmitOnDrift, weights: pa.Table, edge: Edge) -> NDArray:
+    """A column of weights, 0 where there is none."""
+    weight = weights[edge.column].cast(pa.float64()).fill_null(0.0).to_numpy()
+    if not np.isfinite(weight).all():
+        raise DeadbandError(
+            f"{plan.group.first.name} has weights that are not finite",
+            detail=f"in {plan.shape.answers[edge.answer].text}",
+            hint="leave rows of static tables with NaN or infinite values out, with WHERE",
         )
-    return code, grown
+    return weight
+
+
+def _numbered(plan: EmitOnDrift, weights: pa.Table, groups: Groups) -> tuple[NDArray, Groups]:
+    """The group of each row of the weights query; groups not seen before come last, in order."""
+    if not plan.shape.groups:  # one group per query, there from the start
+        return weights[QUERY].to_numpy().astype(np.int64), groups
+    identity = [QUERY, *(f"g{i}" for i in range(len(plan.shape.groups)))]
+    old = len(groups)
+    rows = weights.select([c for c in weights.column_names if c[0] in "go" or c == QUERY])
+    both = pa.concat_tables([groups.rows.select(rows.column_names), rows]) if old else rows
+    code, first = encoded(both.select(identity))
+    is_new = first >= old
+    number = np.empty(len(first), np.int64)
+    number[is_new] = np.arange(old, old + is_new.sum())
+    number[~is_new] = first[~is_new]
+    return number[code[old:]], Groups(both.take(np.concatenate((np.arange(old), first[is_new]))).combine_chunks())
 
 
 def _columns(slot: NDArray, slots: int) -> tuple[NDArray, NDArray]:

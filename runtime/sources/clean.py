@@ -6,95 +6,103 @@ the reason a row is refused, NULL for a good row. A refused row is counted and i
 
 from __future__ import annotations
 
-from typing import Any
+import decimal
 
-import pandas as pd
-import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from deadband.compiler.catalog import Stream
 from deadband.compiler.errors import DeadbandError, did_you_mean
+from deadband.runtime.clock import LONG_DIGITS
+from deadband.runtime.sources.frames import quoted
+from deadband.runtime.sql import first_line
 
-__all__ = ["DELETED", "REJECT", "SEQ", "TIME", "as_frame", "clean", "schema_of"]
+__all__ = ["DELETED", "REJECT", "SEQ", "TIME", "clean", "schema_of"]
 
 TIME, SEQ, DELETED, REJECT = "__time", "__seq", "__deleted", "__reject"
 
-
-def as_frame(spark: SparkSession, data: Any, name: str) -> DataFrame:
-    """A Spark frame from a Spark, pandas or pyarrow one."""
-    if isinstance(data, DataFrame):
-        return data
-    if isinstance(data, pa.RecordBatch):
-        data = pa.Table.from_batches([data])
-    if isinstance(data, pd.DataFrame | pa.Table):
-        try:
-            return spark.createDataFrame(data)
-        except Exception as error:
-            raise DeadbandError(f"the frame for {name} cannot be read by Spark", detail=str(error).split("\n")[0]) from error
-    raise DeadbandError(
-        f"the rows of {name} must be a Spark, pandas or pyarrow frame, not {type(data).__name__}",
-        hint="for example pandas.DataFrame({'symbol': […], 'price': […], 'at': […]})",
-    )
+_FAILED = "__failed"
+_INFINITY = float("inf")
 
 
 def schema_of(spark: SparkSession, stream: Stream) -> T.StructType:
     """The declared columns as Spark types, in lower case."""
-    ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in stream.types.items())
-    return T.StructType.fromDDL(ddl)
+    return T.StructType.fromDDL(", ".join(f"{quoted(name)} {kind}" for name, kind in stream.types.items()))
 
 
 def clean(frame: DataFrame, stream: Stream) -> DataFrame:
     """The rows of a frame as rows of a stream."""
-    spark = frame.sparkSession
-    have = {c.lower(): c for c in frame.columns}
+    fields = schema_of(frame.sparkSession, stream).fields
     casts: list[Column] = []
-    failed: list[Column] = []
-    for field in schema_of(spark, stream).fields:
-        if field.name not in have:
-            raise DeadbandError(
-                f"the rows of {stream.name} have no column {field.name}",
-                detail=f"they have {', '.join(frame.columns)}",
-                hint=did_you_mean(field.name, frame.columns),
-            )
-        given = frame.schema[have[field.name]].dataType
-        column = F.col(_quoted(have[field.name]))
-        if given == field.dataType:
-            casts.append(column.alias(field.name))
-            continue
-        cast = column.try_cast(field.dataType)
-        casts.append(cast.alias(field.name))
-        failed.append(
-            F.when(column.isNotNull() & cast.isNull(), F.lit(f"{field.name} is not {field.dataType.simpleString()}"))
-        )
-    order = F.monotonically_increasing_id().alias(SEQ)
-    rows = frame.select(*casts, order, (F.coalesce(*failed) if failed else F.lit(None).cast("string")).alias("__failed"))
-    time = _ordinal(rows.schema[stream.timestamp].dataType, F.col(_quoted(stream.timestamp)))
-    reasons = [F.col("__failed"), F.when(time.isNull() | F.isnan(time.cast("double")), F.lit("no event time"))]
-    reasons += [F.when(F.col(_quoted(k)).isNull(), F.lit(f"{k} is NULL, and it is part of the key")) for k in stream.key]
+    failed: list[Column] = [F.lit(None).cast("string")]
+    for field in fields:
+        name = _spelling(frame, stream, field.name)
+        column, wrong = _cast(F.col(quoted(name)), frame.schema[name].dataType, field.dataType)
+        if field.name in stream.key and isinstance(field.dataType, T.FractionalType):
+            column = (column + F.lit(0).cast(field.dataType)).cast(field.dataType)  # -0.0 is 0.0
+        casts.append(column.alias(field.name))
+        if wrong is not None:
+            failed.append(F.when(wrong, F.lit(f"{field.name} is not {field.dataType.simpleString()}")))
+    kinds = {f.name: f.dataType for f in fields}
+    time = _ordinal(kinds[stream.timestamp], F.col(quoted(stream.timestamp)))
+    no_time = time.isNull() | F.isnan(time.cast("double")) | (F.abs(time.cast("double")) == _INFINITY)
+    reasons = [F.col(_FAILED), F.when(no_time, F.lit("no event time"))]
+    for key in stream.key:
+        reasons.append(F.when(F.col(quoted(key)).isNull(), F.lit(f"{key} is NULL, and it is part of the key")))
+        if isinstance(kinds[key], T.FloatType | T.DoubleType):
+            reasons.append(F.when(F.isnan(quoted(key)), F.lit(f"{key} is NaN, and it is part of the key")))
     deleted = F.lit(False) if stream.delete_when is None else F.coalesce(F.expr(stream.delete_when), F.lit(False))
-    return rows.select(
-        *(F.col(_quoted(c)) for c in stream.types),
-        time.alias(TIME),
-        F.col(SEQ),
-        deleted.alias(DELETED),
-        F.coalesce(*reasons).alias(REJECT),
+    try:
+        rows = frame.select(*casts, F.monotonically_increasing_id().alias(SEQ), F.coalesce(*failed).alias(_FAILED))
+        return rows.select(
+            *(F.col(quoted(f.name)) for f in fields),
+            time.alias(TIME),
+            F.col(SEQ),
+            deleted.alias(DELETED),
+            F.coalesce(*reasons).alias(REJECT),
+        )
+    except PySparkException as error:
+        raise DeadbandError(
+            f"the rows of {stream.name} do not fit its columns", stream.span, detail=first_line(error)
+        ) from error
+
+
+def _spelling(frame: DataFrame, stream: Stream, name: str) -> str:
+    """The column of the frame that a declared name means."""
+    found = [c for c in frame.columns if c.lower() == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise DeadbandError(f"the rows of {stream.name} have the column {name} twice", detail=" and ".join(found))
+    raise DeadbandError(
+        f"the rows of {stream.name} have no column {name}",
+        detail=f"they have {', '.join(frame.columns)}",
+        hint=did_you_mean(name, frame.columns),
     )
 
 
+def _cast(column: Column, given: T.DataType, wanted: T.DataType) -> tuple[Column, Column | None]:
+    """The column with the wanted type, and whether a value was lost or changed on the way (None: it cannot be)."""
+    if given == wanted:
+        return column, None
+    cast = column.try_cast(wanted)
+    wrong = column.isNotNull() & cast.isNull()
+    rounds = isinstance(given, T.FractionalType) and isinstance(wanted, T.IntegralType | T.DecimalType)
+    cuts = isinstance(given, T.TimestampType | T.TimestampNTZType) and isinstance(wanted, T.DateType)
+    return cast, wrong | (cast.try_cast(given) != column) if rounds or cuts else wrong
+
+
 def _ordinal(kind: T.DataType, column: Column) -> Column:
-    """Event time as a number: microseconds, days, or the number itself."""
+    """Event time as a number: microseconds, days, units in the last place of a decimal, or the number itself."""
     if isinstance(kind, T.TimestampType):
         return F.unix_micros(column)
-    if isinstance(kind, T.TimestampNTZType):
-        return F.unix_micros(F.to_utc_timestamp(column.cast("timestamp"), F.current_timezone()))
+    if isinstance(kind, T.TimestampNTZType):  # by subtraction: a cast would shift what the session's zone skips
+        seconds = (column - F.expr("TIMESTAMP_NTZ '1970-01-01 00:00:00'")).cast("interval second").cast("decimal(20, 6)")
+        return (seconds * 1_000_000).cast("bigint")
     if isinstance(kind, T.DateType):
         return F.unix_date(column).cast("bigint")
-    if isinstance(kind, T.IntegralType):
-        return column.cast("bigint")
-    return column.cast("double")
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+    if isinstance(kind, T.DecimalType) and kind.precision <= LONG_DIGITS:
+        return (column * F.lit(decimal.Decimal(10**kind.scale))).cast("bigint")
+    return column.cast("bigint" if isinstance(kind, T.IntegralType) else "double")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +20,11 @@ from sqlglot import exp
 from deadband.compiler.catalog import Stream
 from deadband.compiler.errors import DeadbandError
 from deadband.runtime.clock import Clock
-from deadband.runtime.sources.clean import REJECT, TIME, as_frame, clean, schema_of
+from deadband.runtime.sources.batch import with_features
+from deadband.runtime.sources.clean import REJECT, TIME, clean, schema_of
+from deadband.runtime.sources.frames import as_frame
+from deadband.runtime.sql import first_line
+from deadband.runtime.tables import table_name
 
 __all__ = ["StreamInput", "read_source", "source_error"]
 
@@ -43,7 +48,8 @@ class StreamInput:
 
     @cached_property
     def _counts(self) -> pa.Table:
-        return self.frame.groupBy(TIME, REJECT).count().toArrow()
+        with _reading(self.stream):
+            return self.frame.groupBy(TIME, REJECT).count().toArrow()
 
     @property
     def rows(self) -> int:
@@ -56,6 +62,11 @@ class StreamInput:
         good = self._counts.filter(pc.is_null(self._counts[REJECT]))
         return np.unique(good[TIME].to_numpy())
 
+    @property
+    def until(self) -> Any:
+        """The last tick, as users write it; None: there is none."""
+        return self.clock.values(self.times[-1:]).iloc[0] if len(self.times) else None
+
     @cached_property
     def rejected(self) -> dict[str, int]:
         """Refused rows by reason."""
@@ -64,12 +75,8 @@ class StreamInput:
 
     def collect(self, features: Sequence[exp.Expression]) -> pa.Table:
         """Good rows on the driver: key, time, source order, deletion, features. Also tells times and refusals."""
-        from deadband.runtime.sources.batch import collect
-
-        try:
-            table = collect(self.frame, self.stream, features)
-        except PySparkException as error:
-            raise source_error(self.stream, error) from error
+        with _reading(self.stream):
+            table = with_features(self.frame, self.stream, features).toArrow()
         refused = pc.is_valid(table[REJECT])
         reasons = table[REJECT].filter(refused).value_counts()
         self.__dict__["rejected"] = {r["values"]: r["counts"] for r in reasons.to_pylist()}
@@ -93,15 +100,21 @@ def read_source(spark: SparkSession, stream: Stream) -> DataFrame:
             hint=f"give a frame, replay({{'{stream.name}': frame}}), or declare a source with USING",
         )
     options = dict(stream.options)
+    with _reading(stream):
+        if stream.format.lower() != "table":
+            return spark.read.format(stream.format).options(**options).load()
+        if "name" in options:
+            return spark.table(table_name(options["name"]))
+    raise DeadbandError(f"the source of {stream.name} needs a name", hint="USING table OPTIONS (name 'history')")
+
+
+@contextlib.contextmanager
+def _reading(stream: Stream) -> Iterator[None]:
     try:
-        if stream.format.lower() == "table":
-            return spark.table(options["name"])
-        return spark.read.format(stream.format).options(**options).load()
-    except KeyError:
-        raise DeadbandError(f"the source of {stream.name} needs a name", hint="USING table OPTIONS (name 'history')") from None
+        yield
     except PySparkException as error:
         raise source_error(stream, error) from error
 
 
 def source_error(stream: Stream, error: Exception) -> DeadbandError:
-    return DeadbandError(f"the source of {stream.name} cannot be read", stream.span, detail=str(error).split("\n")[0])
+    return DeadbandError(f"the source of {stream.name} cannot be read", stream.span, detail=first_line(error))

@@ -14,9 +14,11 @@ from deadband.compiler.statistics import Statistics
 from deadband.runtime.context import Context
 from deadband.runtime.operators import emit_on_drift as operator
 from deadband.runtime.operators.drift_replay import constants_of, weights_runner
-from deadband.runtime.sources.batch import feature_columns
+from deadband.runtime.sources.batch import feature_columns, feature_name
 from deadband.runtime.sources.clean import SEQ, TIME
+from deadband.runtime.sources.frames import quoted
 from deadband.runtime.sources.input import StreamInput
+from deadband.runtime.sql import collected
 
 __all__ = ["statistics_of"]
 
@@ -38,15 +40,16 @@ def statistics_of(context: Context, group: Group) -> Statistics | None:
 
 def _statistics(context: Context, plan: EmitOnDrift, source: StreamInput) -> Statistics:
     """Second moments of the features' changes per tick, item by item; a group's moment is Σ w² m over its items."""
-    key = [F.col(f"`{k}`") for k in plan.shape.stream.key]
+    key = [F.col(quoted(k)) for k in plan.shape.stream.key]
     before = Window.partitionBy(*key).orderBy(TIME, SEQ)
     rows = source.good().select(*key, TIME, SEQ, *feature_columns(plan.features))
     features = range(len(plan.features))
-    moved = rows.select(*key, *((F.col(f"f{i}") - F.lag(f"f{i}").over(before)).alias(f"d{i}") for i in features))
+    values = [F.col(feature_name(i)) for i in features]
+    moved = rows.select(*key, *((v - F.lag(v).over(before)).alias(feature_name(i)) for i, v in enumerate(values)))
     per_item = moved.groupBy(*key).agg(
-        F.count(F.lit(1)).alias("updates"), *(F.sum(F.col(f"d{i}") ** 2).alias(f"m{i}") for i in features)
+        F.count(F.lit(1)).alias("__updates"), *(F.sum(v**2).alias(feature_name(i)) for i, v in enumerate(values))
     )
-    found = per_item.toArrow()
+    found = collected(per_item)
     state = operator.init(plan, constants_of(context, plan))
     item = operator.learn(plan, state, found.select(list(plan.shape.stream.key)), weights_runner(context, plan))
     ticks = max(len(operator.ticks_of(plan, source.times, source.clock)[1]), 1)
@@ -55,8 +58,8 @@ def _statistics(context: Context, plan: EmitOnDrift, source: StreamInput) -> Sta
     moment = np.zeros((len(state.number), max(len(plan.features), 1)))
     rate = np.zeros(len(state.number))
     for i in features:
-        moment[item, i] = found[f"m{i}"].fill_null(0.0).to_numpy() / ticks
-    rate[item] = np.minimum(found["updates"].to_numpy() / ticks, 1.0)
+        moment[item, i] = found[feature_name(i)].fill_null(0.0).to_numpy() / ticks
+    rate[item] = np.minimum(found["__updates"].to_numpy() / ticks, 1.0)
     slot, target, weight = state.edges.value_slot, state.edges.value_target, state.edges.value_weight
     per_answer, quiet = np.zeros(len(wiring.bound)), np.ones(len(state.groups))
     if values:

@@ -28,13 +28,22 @@ STATIC = {
 }
 KEYS = {"quotes": ["symbol"], "fills": []}
 TABLES = {
-    "holdings": [("ann", "A", 2.0), ("ann", "B", 1.0), ("bob", "A", 3.0), ("bob", "Z", 1.0), ("cy", None, 1.0), ("cy", "C", 0.0)],
+    "holdings": [
+        ("ann", "A", 2.0),
+        ("ann", "B", 1.0),
+        ("bob", "A", 3.0),
+        ("bob", "Z", 1.0),
+        ("cy", None, 1.0),
+        ("cy", "C", 0.0),
+    ],
     "limits": [("A", 1.0), ("B", 3.0), ("B", 3.0), ("Y", 0.0)],
     "__params": [(1, 0.0), (2, 3.0), (3, 99.0)],
 }
 
 JOIN = "SELECT q.symbol, f.id, q.price - f.size AS d FROM quotes q JOIN fills f ON q.symbol = f.symbol"
-UNION = "SELECT symbol, price FROM quotes UNION ALL SELECT symbol, size FROM fills UNION ALL SELECT symbol, low FROM limits"
+UNION = (
+    "SELECT symbol, price FROM quotes UNION ALL SELECT symbol, size FROM fills UNION ALL SELECT symbol, low FROM limits"
+)
 COUNT = "SELECT COUNT(*) AS n FROM quotes"
 HAVING = "SELECT COUNT(*) AS n FROM quotes HAVING COUNT(*) <> 2"
 OUTER_JOIN = "SELECT q.symbol, f.id FROM quotes q LEFT JOIN fills f ON q.symbol = f.symbol"
@@ -120,10 +129,22 @@ SPARK_ONLY = [
 # ? stands for the parameter
 FOLDED = [
     ("versions", "SELECT __p.__query AS __query, q.symbol FROM quotes q WHERE q.price > ?"),
-    ("ticks", "SELECT __p.__query AS __query, q.qty, COUNT(*) AS n FROM quotes q WHERE q.price > ? GROUP BY __p.__query, q.qty"),
-    ("ticks", "SELECT __p.__query AS __query, COUNT(*) AS n, SUM(q.price) AS s, MAX(?) AS p FROM quotes q WHERE q.price > ? GROUP BY __p.__query"),
-    ("ticks", "SELECT __p.__query AS __query, COUNT(*) AS n FROM quotes q WHERE q.price > ? GROUP BY __p.__query HAVING COUNT(*) <> 1"),
-    ("jobs", "SELECT __p.__query AS __query, COUNT(*) AS n FROM quotes q WHERE q.price > ? AND q.symbol IN (SELECT symbol FROM fills) GROUP BY __p.__query"),
+    (
+        "ticks",
+        "SELECT __p.__query AS __query, q.qty, COUNT(*) AS n FROM quotes q WHERE q.price > ? GROUP BY __p.__query, q.qty",
+    ),
+    (
+        "ticks",
+        "SELECT __p.__query AS __query, COUNT(*) AS n, SUM(q.price) AS s, MAX(?) AS p FROM quotes q WHERE q.price > ? GROUP BY __p.__query",
+    ),
+    (
+        "ticks",
+        "SELECT __p.__query AS __query, COUNT(*) AS n FROM quotes q WHERE q.price > ? GROUP BY __p.__query HAVING COUNT(*) <> 1",
+    ),
+    (
+        "jobs",
+        "SELECT __p.__query AS __query, COUNT(*) AS n FROM quotes q WHERE q.price > ? AND q.symbol IN (SELECT symbol FROM fills) GROUP BY __p.__query",
+    ),
 ]
 
 
@@ -203,7 +224,9 @@ def comparable(value):
 
 def plan_of(sql, **options):
     tree = sqlglot.parse_one(sql, dialect="spark")
-    body = qualify(tree, schema={**STREAMS, **STATIC}, dialect="spark", quote_identifiers=False, validate_qualify_columns=False)
+    body = qualify(
+        tree, schema={**STREAMS, **STATIC}, dialect="spark", quote_identifiers=False, validate_qualify_columns=False
+    )
     before = body.copy()
     plan = as_of(body, {name: bool(key) for name, key in KEYS.items()}, **options)
     assert body == before
@@ -395,7 +418,10 @@ def test_static_tables_may_be_read_from_snapshots(spark, world):
 
 
 def test_columns_without_equality_are_refused(small_world):
-    for sql in ("SELECT CAST(price AS VARIANT) AS j FROM quotes", "SELECT CAST(price AS VARIANT) AS j FROM quotes LIMIT 1"):
+    for sql in (
+        "SELECT CAST(price AS VARIANT) AS j FROM quotes",
+        "SELECT CAST(price AS VARIANT) AS j FROM quotes LIMIT 1",
+    ):
         with pytest.raises(DeadbandError, match="column j of type VARIANT cannot be compared"):
             small_world.changes(plan_of(sql))
 
@@ -420,7 +446,10 @@ def test_a_body_that_spark_refuses_is_an_error(small_world):
         ("SELECT symbol, RAND() AS r FROM quotes", "one job a tick: RAND() gives another value each time"),
         ("SELECT symbol FROM quotes WHERE price > (SELECT 1 FROM fills)", "fills is read inside WHERE"),
         ("SELECT COUNT(*) AS n FROM quotes", "all ticks in one job: COUNT(*) needs all rows of a tick"),
-        ("SELECT f.id FROM quotes q LEFT JOIN fills f ON f.symbol = q.symbol", "LEFT JOIN f depends on rows of a stream"),
+        (
+            "SELECT f.id FROM quotes q LEFT JOIN fills f ON f.symbol = q.symbol",
+            "LEFT JOIN f depends on rows of a stream",
+        ),
         ("SELECT symbol FROM quotes TABLESAMPLE (10 PERCENT)", "gives another value each time"),
         ("SELECT symbol FROM quotes AS z(symbol, b, c, d)", "column names of a stream"),
     ],
