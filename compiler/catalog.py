@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from sqlglot import exp
 from sqlglot.schema import MappingSchema
 
 from deadband.compiler import ast
 from deadband.compiler.errors import DeadbandError, Span, did_you_mean
 
-__all__ = ["SETTINGS", "Catalog", "Stream", "Table"]
+__all__ = ["LATER", "LATER_SETTINGS", "SETTINGS", "Catalog", "Stream", "Table"]
 
 # Methods are settings, so that a reference method can run beside ours; the default comes first.
 SETTINGS: dict[str, tuple[str, ...]] = {
@@ -23,6 +24,17 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "schedule": ("online", "flush", "astar", "replayed"),
     "eviction": ("learned", "heeb", "flowexpect", "prob", "life", "lru", "lfu", "rand"),
 }
+
+# Numbers that go with a method; they are read once its operator is there.
+LATER_SETTINGS = (
+    "split_alpha",
+    "stabbing_epsilon",
+    "hotspot_share",
+    "merge_channel_cost",
+    "merge_row_cost",
+    "merge_extra_cost",
+)
+LATER = "it parses, and a later release will run it"
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,16 @@ class Stream:
     @cached_property
     def types(self) -> dict[str, str]:
         return {c.lower(): t for c, t in self.columns.items()}
+
+    @cached_property
+    def time_kind(self) -> str:
+        """What the event time is; ticks of one kind can be ordered."""
+        kind = exp.DataType.build(self.types[self.timestamp], dialect="spark").this
+        if kind in exp.DataType.NUMERIC_TYPES:
+            return "a number"
+        if kind in (exp.DataType.Type.DATE, exp.DataType.Type.DATE32):
+            return "a date"
+        return "a timestamp without time zone" if kind == exp.DataType.Type.TIMESTAMPNTZ else "a timestamp"
 
     @cached_property
     def values(self) -> tuple[str, ...]:
@@ -112,6 +134,8 @@ class Catalog:
     def stream(self, name: ast.Name) -> Stream:
         """The stream of that name, or an error that names the nearest."""
         if name.key not in self.streams:
+            if name.key in self.tables:
+                raise DeadbandError(f"{name.text} is a table, not a stream", name.span, hint="streams are made by CREATE STREAM")
             hint = did_you_mean(name.text, (s.name for s in self.streams.values())) or "declare it with CREATE STREAM"
             raise DeadbandError(f"unknown stream {name.text}", name.span, hint=hint)
         return self.streams[name.key]
@@ -130,6 +154,8 @@ class Catalog:
     def set(self, statement: ast.SetSetting) -> None:
         """SET name = value, checked against the known settings."""
         name, value = statement.name.key, statement.value.lower()
+        if name in LATER_SETTINGS:
+            raise DeadbandError(f"{name} is not supported yet", statement.name.span, hint=LATER)
         if name not in SETTINGS:
             hint = did_you_mean(name, SETTINGS) or f"settings are {', '.join(SETTINGS)}; Spark's have a dot in their name"
             raise DeadbandError(f"unknown setting {statement.name.text}", statement.name.span, hint=hint)

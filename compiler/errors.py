@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["DeadbandError", "Source", "Span", "did_you_mean", "nearest"]
+__all__ = ["DeadbandError", "Source", "Span", "did_you_mean", "misspelt", "nearest"]
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,16 @@ class Span:
         last = text.find("\n", self.start)
         line = text[first : last if last >= 0 else len(text)]
         width = max(1, min(self.end, first + len(line)) - self.start)
-        pad = "".join("\t" if c == "\t" else " " for c in line[: self.start - first])
-        return f"  | {line}\n  | {pad}{'^' * width}"
+        pad = "".join("\t" if c == "\t" else " " * _columns(c) for c in line[: self.start - first])
+        carets = "^" * max(1, sum(_columns(c) for c in line[self.start - first :][:width]))
+        return f"  | {line.rstrip()}\n  | {pad}{carets}"
+
+
+def _columns(character: str) -> int:
+    """How many columns of a terminal a character takes."""
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 class DeadbandError(Exception):
@@ -93,3 +102,17 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
     """A hint that names the nearest candidates, or None."""
     found = nearest(word, candidates)
     return f"did you mean {' or '.join(found)}?" if found else None
+
+
+def misspelt(words: Sequence[str], phrases: Iterable[str], cutoff: float = 0.75) -> tuple[str, int] | None:
+    """The phrase that the words begin with, misspelt, and which of its words is the first that differs."""
+    best, found = cutoff, None
+    for phrase in phrases:
+        parts = phrase.split()
+        likeness = [difflib.SequenceMatcher(None, w.upper(), p).ratio() for w, p in zip(words, parts, strict=False)]
+        if len(likeness) < len(parts) or min(likeness) == 1 or min(likeness) < 0.65:
+            continue
+        score = sum(likeness) / len(likeness)
+        if score > best or found is None and score == best:
+            best, found = score, (phrase, next(i for i, x in enumerate(likeness) if x < 1))
+    return found

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from deadband.compiler import ast
-from deadband.compiler.errors import DeadbandError, Source, Span, did_you_mean
-from deadband.grammar import load_parser
+from deadband.compiler.errors import DeadbandError, Source, Span, did_you_mean, misspelt
+from deadband.grammar import CLAUSES, SQL_WORDS, STREAM_CLAUSES, load_parser
 from lark import Token, Transformer, Tree, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
 from lark.exceptions import UnexpectedEOF, VisitError
 
@@ -26,6 +27,10 @@ SECONDS = {
 }
 EXPLAIN_FORMATS = ("TEXT", "JSON", "MERMAID", "HTML")
 
+_INTERVAL_HINT = "write for example INTERVAL '2' SECONDS; units are microseconds to weeks"
+_BOUND_HINT = "write for example WITHIN 80 or WITHIN 0.5%"
+_PARTS = re.compile(r"([+-]?[\d.]+(?:e[+-]?\d+)?)\s*([a-z]+)", re.I)  # of '1 hour 30 minutes'
+
 
 def parse(text: str, name: str = "<sql>") -> list[ast.Statement]:
     """The statements of a text, in order."""
@@ -34,12 +39,12 @@ def parse(text: str, name: str = "<sql>") -> list[ast.Statement]:
         tree = load_parser().parse(text)
     except UnexpectedInput as error:
         raise _syntax_error(source, error) from None
-    except RecursionError:
-        raise DeadbandError("nested too deeply", source.span(0, 1)) from None
     try:
         return _Build(source).transform(tree)
+    except RecursionError:
+        raise _too_deep(source) from None
     except VisitError as error:
-        raise error.orig_exc from None
+        raise (_too_deep(source) if isinstance(error.orig_exc, RecursionError) else error.orig_exc) from None
 
 
 # ---------------------------------------------------------------- tree to ast
@@ -73,40 +78,64 @@ class _Build(Transformer):
 
     def interval(self, meta: Any, children: list) -> ast.Interval:
         _, amount, unit = children
-        span = self._span(meta)
-        text = _unquote(amount) if amount.type == "STRING" else str(amount)
-        found = re.fullmatch(r"\s*([+-]?[\d.]+(?:e[+-]?\d+)?)\s*([a-z]*)\s*", text, re.I)
+        text = _text_of(amount)
+        parts = [(text, str(unit))] if unit is not None else _PARTS.findall(text)
+        if not parts or (unit is None and _PARTS.sub("", text).strip(" ,")):
+            missing = re.fullmatch(r"\s*[\d.]+\s*", text) is not None
+            what = "an interval needs a unit" if missing else f"an interval must be a number and a unit: {text}"
+            raise DeadbandError(what, self._span(meta), hint=_INTERVAL_HINT)
+        seconds = 0.0
+        for number, word in parts:
+            seconds += self._amount(number, amount) * self._seconds_in(word, unit or amount)
+        if not math.isfinite(seconds):
+            raise DeadbandError("an interval must be finite", self._token_span(amount), hint=_INTERVAL_HINT)
+        return ast.Interval(seconds, " ".join(f"{float(n):.12g} {w.lower()}" for n, w in parts), self._span(meta))
+
+    def _amount(self, text: str, token: Token) -> float:
         try:
-            number = float(found[1]) if found else math.nan
+            number = float(text)
         except ValueError:
             number = math.nan
-        word = str(unit or (found[2] if found else "")).lower()
-        if word.removesuffix("s") not in SECONDS:
-            hint = "write for example INTERVAL '2' SECONDS; units are microseconds to weeks"
-            raise DeadbandError(f"unknown unit in an interval: {word or 'none'}", span, hint=hint)
-        if not (math.isfinite(number) and number >= 0):
-            raise DeadbandError("an interval must be a number, zero or more", span, hint="for example INTERVAL '2' SECONDS")
-        return ast.Interval(number * SECONDS[word.removesuffix("s")], f"{number:.12g} {word}", span)
+        if not number >= 0:
+            what = "an interval cannot be negative" if number < 0 else "an interval must be a number"
+            raise DeadbandError(f"{what}: {text.strip()}", self._token_span(token), hint=_INTERVAL_HINT)
+        return number
+
+    def _seconds_in(self, word: str, token: Token) -> float:
+        unit = word.lower().removesuffix("s")
+        if unit in ("month", "quarter", "year"):
+            raise DeadbandError(f"a {unit} has no fixed length", self._token_span(token), hint="write it in days or weeks")
+        if unit not in SECONDS:
+            hint = did_you_mean(word, (f"{u}s".upper() for u in SECONDS)) or _INTERVAL_HINT
+            raise DeadbandError(f"unknown unit {word}", self._token_span(token), hint=hint)
+        return SECONDS[unit]
 
     def bound(self, meta: Any, children: list) -> ast.Bound:
         span, number = self._span(meta), children[0]
         if number.type == "BAD_BOUND":
-            if re.fullmatch(r"-[\d.]+(e[+-]?\d+)?%?", number, re.I):
-                raise DeadbandError(f"a bound cannot be negative: {number}", span, hint="write the distance allowed, zero or more")
-            raise DeadbandError(
-                f"a bound must be a number: {number}", span, hint="write for example WITHIN 80 or WITHIN 0.5%"
-            )
+            text = re.sub(r"\s+", "", number)
+            if re.fullmatch(r"-[\d.]+(e[+-]?\d+)?%?", text, re.I):
+                raise DeadbandError(f"a bound cannot be negative: {text}", span, hint="write the distance allowed, zero or more")
+            if re.fullmatch(r"[+-]?(nan|inf|infinity)", text, re.I):
+                raise DeadbandError(f"a bound must be finite: {text}", span, hint=_BOUND_HINT)
+            raise DeadbandError(f"a bound must be a number: {text}", span, hint=_BOUND_HINT)
         amount, percent = float(number), children[1] is not None
         if not math.isfinite(amount):
-            raise DeadbandError(f"a bound must be finite: {number}", span)
+            raise DeadbandError(f"a bound must be finite: {number}", span, hint=_BOUND_HINT)
         return ast.Bound(amount / 100 if percent else amount, percent, span)
 
-    def option(self, meta: Any, children: list) -> tuple[str, str]:
+    def option(self, meta: Any, children: list) -> tuple[str, str, Span]:
         key, _, value = children
-        return _unquote(key) if key.type == "STRING" else key.replace("`", ""), _text_of(value)
+        name = _unquote(key) if key.type == "STRING" else key.replace("`", "")
+        return name, _text_of(value), self._token_span(key)
 
     def options(self, meta: Any, children: list) -> tuple[tuple[str, str], ...]:
-        return tuple(children[1:])
+        found: dict[str, tuple[str, str]] = {}
+        for key, value, span in children[1:]:
+            if key.lower() in found:
+                raise DeadbandError(f"option {key} is given twice", span, hint="keep one of them")
+            found[key.lower()] = (key, value)
+        return tuple(found.values())
 
     def using(self, meta: Any, children: list) -> ast.Using:
         return ast.Using(children[1], children[2] or (), self._span(meta))
@@ -121,6 +150,12 @@ class _Build(Transformer):
         def of(clause: str) -> Any:
             return clauses[clause].children[1] if clause in clauses else None
 
+        pull = of("pull_every")
+        if pull is not None:
+            if pull.seconds <= 0:
+                raise DeadbandError("PULL EVERY needs an interval longer than nothing", pull.span, hint=_INTERVAL_HINT)
+            pull = replace(pull, span=self._span(clauses["pull_every"].meta))
+
         using = [c for c in rest if isinstance(c, ast.Using)]
         if len(using) > 1:
             raise DeadbandError("USING is given twice", using[1].span, hint="keep one of them")
@@ -132,7 +167,7 @@ class _Build(Transformer):
             lateness=of("lateness"),
             source_by=of("source_by") or (),
             delete_when=of("delete_when"),
-            pull_every=of("pull_every"),
+            pull_every=pull,
             using=using[0] if using else None,
             if_not_exists=if_not_exists is not None,
             span=self._span(meta),
@@ -154,7 +189,7 @@ class _Build(Transformer):
         seen: set[type] = set()
         for clause in clauses:
             if type(clause) in seen:
-                word = clause.span.text.split()[0].upper()
+                word = _CLAUSE_NAMES.get(type(clause), type(clause).__name__.upper())
                 raise DeadbandError(f"{word} is given twice", clause.span, hint="each clause may stand once; keep one of them")
             seen.add(type(clause))
         return ast.Query(body, tuple(clauses), self._span(meta))
@@ -173,13 +208,14 @@ class _Build(Transformer):
         _, number, percent, _, window = children
         share, span = float(number) / 100, self._span(meta)
         if percent is None:
-            raise DeadbandError("FIDELITY is a percentage", span, hint=f"write FIDELITY {number}%")
+            likely = float(number) * 100 if float(number) <= 1 else float(number)
+            raise DeadbandError("FIDELITY is a percentage", span, hint=f"write FIDELITY {likely:.12g}%")
         if not 0 < share <= 1:
             raise DeadbandError(
                 f"FIDELITY must be above 0% and at most 100%: {number}%", span, hint="for example FIDELITY 98%"
             )
         if window is not None and window.seconds <= 0:
-            raise DeadbandError("the window of FIDELITY must be longer than nothing", window.span)
+            raise DeadbandError("the window of FIDELITY must be longer than nothing", window.span, hint=_INTERVAL_HINT)
         return ast.Fidelity(share, window, span)
 
     def response(self, meta: Any, children: list) -> ast.Response:
@@ -191,12 +227,13 @@ class _Build(Transformer):
     def memory(self, meta: Any, children: list) -> ast.Memory:
         span = self._span(meta)
         if not children[1].isdigit() or int(children[1]) < 1:
-            raise DeadbandError(f"MEMORY takes a whole number of rows, one or more: {children[1]}", span)
+            what = f"MEMORY takes a whole number of rows, one or more: {children[1]}"
+            raise DeadbandError(what, span, hint=f"write for example {CLAUSES['MEMORY']}")
         return ast.Memory(int(children[1]), span)
 
     def emit_every(self, meta: Any, children: list) -> ast.EmitEvery:
         if children[1].seconds <= 0:
-            raise DeadbandError("EMIT EVERY needs an interval longer than nothing", children[1].span)
+            raise DeadbandError("EMIT EVERY needs an interval longer than nothing", children[1].span, hint=_INTERVAL_HINT)
         return ast.EmitEvery(children[1], self._span(meta))
 
     def into(self, meta: Any, children: list) -> ast.Into:
@@ -249,9 +286,8 @@ class _Build(Transformer):
             word = option.children[1]
             format = word.upper()
             if format not in EXPLAIN_FORMATS:
-                raise DeadbandError(
-                    f"unknown EXPLAIN format: {word}", self._token_span(word), hint=f"use one of {', '.join(EXPLAIN_FORMATS)}"
-                )
+                hint = did_you_mean(word, EXPLAIN_FORMATS) or f"use one of {', '.join(EXPLAIN_FORMATS)}"
+                raise DeadbandError(f"unknown EXPLAIN format: {word}", self._token_span(word), hint=hint)
         return ast.Explain(children[-1], analyze, format, verbose, self._span(meta))
 
     def spark_sql(self, meta: Any, children: list) -> ast.SparkSql:
@@ -282,10 +318,15 @@ def _unquote_name(text: str) -> str:
 
 
 def _unquote(text: str) -> str:
+    """The characters of a string: \\n and its like as Spark reads them, a doubled quote as one."""
     if text[0] in "rR":
         return text[2:-1]
-    quote = text[0]
-    return re.sub(r"\\(.)", r"\1", text[1:-1].replace(quote * 2, quote), flags=re.S)
+    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[0][1:], found[0][1:]), text[1:-1])
+
+
+_ESCAPE = re.compile(r"\\[\s\S]|''|\"\"")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "%": "\\%", "_": "\\_"}
+_CLAUSE_NAMES: dict[type, str] = {ast.EmitEvery: "EMIT EVERY", ast.Notify: "NOTIFY WHEN"}
 
 
 def _text_of(token: Token) -> str:
@@ -302,78 +343,281 @@ _CALLED = {
     "RUN": "SQL",
     "SPARK_RUN": "a statement",
     "CONDITION_RUN": "a condition",
-    "BAD_BOUND": "a bound",
-    "OPTION_KEY": "an option name",
-    "LPAR": "(",
-    "RPAR": ")",
-    "COMMA": ",",
-    "SEMICOLON": ";",
+    "BAD_BOUND": "a number",
+    "OPTION_KEY": "an option",
+    "LPAR": '"("',
+    "RPAR": '")"',
+    "COMMA": '","',
+    "SEMICOLON": "the end",
     "$END": "the end",
-    "PERCENT": "%",
-    "EQUALS": "=",
+    "PERCENT": '"%"',
+    "EQUALS": '"="',
     "SET_CLAUSE": "SET",
-    "LESSTHAN": "<",
-    "MORETHAN": ">",
-    "COLON": ":",
+    "LESSTHAN": '"<"',
+    "MORETHAN": '">"',
+    "COLON": '":"',
     "CREATE_QUERY": "CREATE CONTINUOUS QUERY",
-    "EXPLAIN_OPTIONS": "(",
+    "EXPLAIN_OPTIONS": '"("',
 }
+_QUERY_CLAUSES = {"COHERENCY", "PRECISION", "FIDELITY", "RESPONSE", "NOTIFY_WHEN", "MEMORY", "EMIT_EVERY", "INTO"}
+_OF_A_STREAM = {"KEY", "TIMESTAMP_BY", "LATENESS", "SOURCE_BY", "DELETE_WHEN", "PULL_EVERY", "USING"}
+_STARTERS = {"CREATE", "DROP", "ALTER", "SELECT", "SHOW", "SET", "EXPLAIN", "ANALYZE", "REFRESH", "INSERT", "WITH"}
+_THING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|\w+|\S")
+_BRACKETS = re.compile(r"'(?:\\[\s\S]|[^'\\])*'|\"(?:\\[\s\S]|[^\"\\])*\"|`[^`]*`|--[^\n]*|/\*[\s\S]*?\*/|[();]")
+
+
+@dataclass(frozen=True)
+class _Stuck:
+    """Where the parser could not go on, and what it could have gone on with."""
+
+    source: Source
+    start: int
+    expected: frozenset[str]
+
+    @property
+    def rest(self) -> str:
+        return self.source.text[self.start :]
+
+    @property
+    def before(self) -> str:
+        return self.source.text[: self.start].rstrip()
+
+    @property
+    def thing(self) -> str:
+        """The word, string or sign that stands there; nothing at the end."""
+        found = _THING.match(self.rest)
+        return "" if found is None or found[0] == ";" else found[0]
+
+    @property
+    def keywords(self) -> list[str]:
+        """The words that could stand here."""
+        return sorted(t.replace("_", " ") for t in self.expected if t not in _CALLED and t.isupper())
+
+    def span(self) -> Span:
+        if self.thing:
+            return self.source.span(self.start, self.start + len(self.thing))
+        end = len(self.before)  # at the end of a text the last character is easier to see than nothing
+        return self.source.span(self.start, self.start + 1) if self.rest else self.source.span(max(0, end - 1), end)
+
+    def after(self, message: str, hint: str) -> DeadbandError:
+        return DeadbandError(message, self.span(), hint=hint)
 
 
 def _syntax_error(source: Source, error: UnexpectedInput) -> DeadbandError:
-    text = source.text
+    stuck = _stuck(source, error)
+    return next(found for explain in _EXPLANATIONS if (found := explain(stuck)) is not None)
+
+
+def _too_deep(source: Source) -> DeadbandError:
+    """Points at the innermost of too many brackets."""
+    depth = deepest = at = 0
+    for found in re.finditer(r"[(<]|[)>]", source.text):
+        depth += 1 if found[0] in "(<" else -1
+        if depth > deepest:
+            deepest, at = depth, found.start()
+    return DeadbandError("nested too deeply", source.span(at, at + 1), hint="split it with WITH …")
+
+
+def _stuck(source: Source, error: UnexpectedInput) -> _Stuck:
     if isinstance(error, UnexpectedToken):
-        at_end = error.token.type == "$END"
-        start = len(text.rstrip()) if at_end else error.token.start_pos
-        end = start + 1 if at_end else error.token.end_pos
-        expected = set(error.accepts or error.expected)
+        start = len(source.text) if error.token.type == "$END" else error.token.start_pos
+        expected = error.accepts or error.expected
     elif isinstance(error, UnexpectedCharacters):
-        start, end, at_end = error.pos_in_stream, error.pos_in_stream + 1, False
-        expected = set(error.allowed or ())
+        start, expected = error.pos_in_stream, error.allowed or ()
     else:
         assert isinstance(error, UnexpectedEOF)
-        start, end, at_end, expected = len(text), len(text), True, set(error.expected)
+        start, expected = len(source.text), error.expected
+    assert start is not None
+    return _Stuck(source, start, frozenset(expected) - {"COMMENT"})
 
-    rest = text[start:]
-    if rest[:1] in ("'", '"', "`") and rest.find(rest[0], 1) < 0:
-        return DeadbandError(f"unclosed {rest[0]}", source.span(start, start + 1), hint="close the quote")
+
+def _unclosed_quote(stuck: _Stuck) -> DeadbandError | None:
+    rest, at = stuck.rest, stuck.start
     if rest.startswith("/*"):
-        return DeadbandError("unclosed comment", source.span(start, start + 2), hint="end it with */")
-
-    opened = _last_open_bracket(error)
-    if opened is not None and (at_end or "RPAR" in expected) and (at_end or _ends_a_group(rest)):
-        return DeadbandError("unclosed (", source.span(opened, opened + 1), hint="close it with )")
-    if rest.startswith(")"):
-        return DeadbandError("unexpected )", source.span(start, start + 1), hint="there is no ( for it")
-
-    found = re.match(r"\w+", rest)
-    word = found[0] if found else rest[:1]
-    span = source.span(start, start + len(word)) if word else source.span(start, end)
-    keywords = sorted(_called(t) for t in expected if t not in ("COMMENT",) and not t.startswith("__"))
-    detail = f"expected {_one_of(keywords)}" if keywords else None
-    what = "unexpected end" if at_end or not word else f"unexpected {word}"
-    return DeadbandError(what, span, detail=detail, hint=did_you_mean(word, keywords) if word else None)
+        return DeadbandError("unclosed comment", stuck.source.span(at, at + 2), hint="end it with */")
+    if rest[:1] in ("'", '"', "`") and len(stuck.thing) == 1:
+        return DeadbandError(f"unclosed {rest[0]}", stuck.source.span(at, at + 1), hint=f"close it with {rest[0]}")
+    return None
 
 
-def _last_open_bracket(error: UnexpectedInput) -> int | None:
-    """Where the innermost ( that the parser has not closed stands."""
-    state = getattr(error, "state", None)
-    stack = getattr(state, "value_stack", None)
-    if stack is None:
-        interactive = getattr(error, "interactive_parser", None)
-        stack = interactive.parser_state.value_stack if interactive is not None else []
-    opened = [t.start_pos for t in stack if isinstance(t, Token) and t.type in ("LPAR", "EXPLAIN_OPTIONS")]
-    return opened[-1] if opened else None
+def _bracket(stuck: _Stuck) -> DeadbandError | None:
+    """A ( that is not closed before the statement ends, or a ) that closes nothing."""
+    opened: list[int] = []
+    for found in _BRACKETS.finditer(stuck.source.text):
+        at = found.start()
+        if found[0] == "(":
+            opened.append(at)
+        elif found[0] == ")":
+            if not opened and at >= stuck.start:
+                return DeadbandError("unexpected )", stuck.source.span(at, at + 1), hint="there is no ( for it")
+            if opened:
+                opened.pop()
+        elif found[0] == ";":
+            if at >= stuck.start:
+                break
+            opened.clear()
+    if opened and opened[-1] < stuck.start:
+        return DeadbandError("unclosed (", stuck.source.span(opened[-1], opened[-1] + 1), hint="close it with )")
+    return None
 
 
-def _ends_a_group(rest: str) -> bool:
-    """Only a clause or the statement's end stops a run inside a group."""
-    return rest.startswith(";") or re.match(r"\w", rest) is not None
+def _misspelt_keyword(stuck: _Stuck) -> DeadbandError | None:
+    found = list(re.finditer(r"\w+", stuck.rest[:100]))
+    if not found or found[0].start() != 0:
+        return None
+    meant = misspelt([w[0] for w in found], stuck.keywords, cutoff=0.65)
+    if meant is None:
+        return None
+    phrase, which = meant
+    word = found[which]
+    span = stuck.source.span(stuck.start + word.start(), stuck.start + word.end())
+    return DeadbandError(f"unexpected {word[0]}", span, hint=f"did you mean {phrase}?")
+
+
+def _incomplete_clause(stuck: _Stuck) -> DeadbandError | None:
+    """A word that is a clause, were it followed by what belongs to it."""
+    word = stuck.thing.upper()
+    for clauses, terminals in ((CLAUSES, _QUERY_CLAUSES), (STREAM_CLAUSES, _OF_A_STREAM)):
+        if word in clauses and stuck.expected & terminals:
+            return stuck.after(f"{word} is not complete", f"write for example {clauses[word]}")
+    return None
+
+
+def _missing_bound(stuck: _Stuck) -> DeadbandError | None:
+    if "BAD_BOUND" not in stuck.expected:
+        return None
+    return stuck.after("a bound is missing", "write for example WITHIN 80 or WITHIN 0.5%")
+
+
+def _missing_body(stuck: _Stuck) -> DeadbandError | None:
+    if stuck.expected == {"RUN", "STRING", "LPAR"}:
+        return stuck.after("a query is missing here", "a continuous query is SELECT …, or WITH … SELECT …")
+    if stuck.expected == {"CONDITION_RUN", "STRING", "LPAR"}:
+        return stuck.after("a condition is missing here", f"write for example {STREAM_CLAUSES['DELETE']}")
+    return None
+
+
+def _after_a_bound(stuck: _Stuck) -> DeadbandError | None:
+    if not re.search(r"\bWITHIN\s+[\d.]+\s*[%,]?$", stuck.before, re.I) or not stuck.thing:
+        return None
+    if stuck.thing.upper() == "PERCENT":
+        return stuck.after(f"unexpected {stuck.thing}", "write % for percent")
+    if stuck.thing[0].isalpha():
+        return None
+    return stuck.after(f"unexpected {stuck.thing}", "a bound is one number, for example 80, 1000 or 0.5%")
+
+
+def _missing_semicolon(stuck: _Stuck) -> DeadbandError | None:
+    if "SEMICOLON" not in stuck.expected or stuck.thing.upper() not in _STARTERS:
+        return None
+    return stuck.after(f"a ; is missing before {stuck.thing}", "end the statement before with ;")
+
+
+def _body_after_clauses(stuck: _Stuck) -> DeadbandError | None:
+    word = stuck.thing.upper()
+    if not stuck.expected >= {"COHERENCY", "SEMICOLON"} or word not in SQL_WORDS:
+        return None
+    return stuck.after(f"{word} after a clause", f"the clauses come last: write {word} … before them")
+
+
+def _missing_as(stuck: _Stuck) -> DeadbandError | None:
+    if stuck.expected != {"AS"}:
+        return None
+    if re.search(r"\b(?:QUERY|EXISTS)\s+AS$", stuck.before, re.I):
+        return stuck.after("the query has no name", "write CREATE CONTINUOUS QUERY name AS SELECT …")
+    if re.match(r"[-.]", stuck.thing):
+        return _not_a_name(stuck)
+    return stuck.after(f"AS is missing before {stuck.thing or 'the end'}", "write CREATE CONTINUOUS QUERY name AS SELECT …")
+
+
+def _not_a_name(stuck: _Stuck) -> DeadbandError | None:
+    glued = re.match(r"[-.$]\w", stuck.rest) and re.search(r"\w$", stuck.source.text[: stuck.start])
+    if glued and re.search(r"=\s*\w+$", stuck.before):
+        return stuck.after(f"unexpected {stuck.thing}", "put the value into quotes")
+    if not glued and not ("NAME" in stuck.expected and re.match(r"['\"\d]", stuck.thing)):
+        return None
+    return stuck.after(f"unexpected {stuck.thing}", "a name is a word, or anything in backticks, like `my-name`")
+
+
+def _missing_part(stuck: _Stuck) -> DeadbandError | None:
+    """One thing is expected, and this is how it looks."""
+    looks = {
+        "INTERVAL": "INTERVAL '2' SECONDS",
+        "ROWS": CLAUSES["MEMORY"],
+        "SET_CLAUSE": "ALTER CONTINUOUS QUERY total SET COHERENCY value WITHIN 5",
+        "SERVES": "CREATE AGGREGATOR d1 SERVES quotes ('S1' WITHIN 0.5)",
+    }
+    found = [looks[t] for t in stuck.expected if t in looks]
+    if len(stuck.expected) > 1 or not found:
+        return None
+    what = f"unexpected {stuck.thing}" if stuck.thing else "unexpected end"
+    return DeadbandError(what, stuck.span(), detail=_expected(stuck), hint=f"write for example {found[0]}")
+
+
+def _anything_else(stuck: _Stuck) -> DeadbandError:
+    what = f"unexpected {stuck.thing}" if stuck.thing else "unexpected end"
+    return DeadbandError(what, stuck.span(), detail=_expected(stuck), hint=_general_hint(stuck))
+
+
+# In this order: the first that applies explains.
+_EXPLANATIONS: tuple[Callable[[_Stuck], DeadbandError | None], ...] = (
+    _unclosed_quote,
+    _bracket,
+    _missing_bound,
+    _missing_body,
+    _misspelt_keyword,
+    _incomplete_clause,
+    _after_a_bound,
+    _missing_semicolon,
+    _body_after_clauses,
+    _missing_as,
+    _not_a_name,
+    _missing_part,
+    _anything_else,
+)
+
+
+def _expected(stuck: _Stuck) -> str | None:
+    names = {_called(t) for t in stuck.expected - _QUERY_CLAUSES - _OF_A_STREAM if not t.startswith("__")}
+    if stuck.expected & (_QUERY_CLAUSES | _OF_A_STREAM):
+        names.add("a clause")
+    if not names:
+        return None
+    words = sorted(names)
+    return f"expected {words[0] if len(words) == 1 else ', '.join(words[:-1]) + ' or ' + words[-1]}"
+
+
+_LOOKS_LIKE = (  # what stands before the place, and what should stand there
+    (r"INTERVAL$", "INTERVAL '2' SECONDS"),
+    (r"OPTIONS\s*\([^()]*$", "OPTIONS (path 'out', header 'true')"),
+    (r"\)[^()]*\bKEY$", STREAM_CLAUSES["KEY"]),
+    (r"SOURCE\s+BY$", STREAM_CLAUSES["SOURCE"]),
+    (r"TIMESTAMP\s+BY$", STREAM_CLAUSES["TIMESTAMP"]),
+    (r"DECIMAL\s*\($", "DECIMAL(10, 2)"),
+)
+
+
+def _general_hint(stuck: _Stuck) -> str | None:
+    for before, example in _LOOKS_LIKE:
+        if re.search(before, stuck.before, re.I):
+            return f"write for example {example}"
+    if stuck.expected >= {"COHERENCY", "SEMICOLON"} or stuck.expected >= _QUERY_CLAUSES:
+        return f"the clauses are {', '.join(c for c in CLAUSES)}"
+    if stuck.expected & _OF_A_STREAM:
+        return f"the clauses are {', '.join(t.replace('_', ' ') for t in sorted(_OF_A_STREAM))}"
+    head = re.search(r"(?:^|;)\s*(\w+(?:\s+[A-Z]+)*)[^;]*$", stuck.before)
+    examples = {
+        "CREATE STREAM": "CREATE STREAM s (key STRING, value DOUBLE, at TIMESTAMP) KEY (key) TIMESTAMP BY at",
+        "CREATE CONTINUOUS QUERY": "CREATE CONTINUOUS QUERY name AS SELECT …",
+        "ALTER CONTINUOUS QUERY": "ALTER CONTINUOUS QUERY name SET one clause",
+        "EXPLAIN": "EXPLAIN SELECT …, EXPLAIN (FORMAT JSON) CONTINUOUS QUERY name",
+        "SET": "SET split = 'min-cost'",
+    }
+    for start, example in examples.items():
+        if head is not None and head[1].upper().startswith(start):
+            return f"write for example {example}"
+    return None
 
 
 def _called(terminal: str) -> str:
     return _CALLED.get(terminal, terminal.replace("_", " "))
-
-
-def _one_of(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

@@ -129,7 +129,7 @@ class EmitOnDrift:
             window = "the run" if promise.window is None else f"{promise.window:g} s"
             found["slack"] = f"up to {1 - promise.share:.6g} of the ticks of {window} may pass unreported, per group"
         if len(self.group.queries) > 1:
-            found["folded"] = f"{len(self.group.queries)} queries that differ in {len(self.group.first.literals)} literals"
+            found["folded"] = _folded(self.group)
         return found
 
     def estimate(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class SparkExact:
         found: dict[str, Any] = {"form": _FORMS[self.as_of.form], "why": self.as_of.reason}
         found["sql"] = self.as_of.query.sql("spark", pretty=True)
         if len(self.group.queries) > 1:
-            found["folded"] = f"{len(self.group.queries)} queries that differ in {len(self.group.first.literals)} literals"
+            found["folded"] = _folded(self.group)
         return found
 
     def estimate(self) -> dict[str, Any]:
@@ -167,6 +167,11 @@ class SparkExact:
     @property
     def children(self) -> tuple[Node, ...]:
         return (*(StreamScan(s) for s in self.streams), *(StaticScan(t) for t in self.tables))
+
+
+def _folded(group: Group) -> str:
+    literals = len(group.first.literals)
+    return f"{len(group.queries)} queries that differ in {literals} literal{'' if literals == 1 else 's'}"
 
 
 Node: TypeAlias = StreamScan | StaticScan | Weights | EmitOnDrift | SparkExact

@@ -5,6 +5,7 @@ deadband.compile runs a whole text through it; a Connection keeps one and adds w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,16 +14,17 @@ from sqlglot.errors import SqlglotError
 
 from deadband.compiler import ast
 from deadband.compiler.bind import Templates, bind, not_supported_yet, stream_of
-from deadband.compiler.bind.body import parse_sql
+from deadband.compiler.bind.body import parse_sql, span_of, too_deep
+from deadband.compiler.bind.names import name_of
 from deadband.compiler.catalog import Catalog, Table
-from deadband.compiler.errors import DeadbandError, did_you_mean, nearest
+from deadband.compiler.errors import DeadbandError, did_you_mean, misspelt
 from deadband.compiler.explain import Plan
 from deadband.compiler.logical import Group, Query
 from deadband.compiler.lower import Choice, lower
 from deadband.compiler.parse import parse
 from deadband.compiler.passes import run_passes
 from deadband.compiler.statistics import Statistics
-from deadband.grammar import STATEMENT_HEADS
+from deadband.grammar import SPARK_HEADS, STATEMENT_HEADS
 
 __all__ = ["Program", "compile_text"]
 
@@ -61,35 +63,33 @@ class Program:
         """One plan per continuous query."""
         found: dict[str, Plan] = {}
         for group in self.groups():
-            known = statistics(group)
-            choice = lower(group, known)
-            for query in group.queries:
-                found[query.name.lower()] = Plan(query, choice, assumptions(choice, known))
+            first = _planned(group, group.first, statistics)
+            found |= {query.name.lower(): replace(first, query=query) for query in group.queries}
         return [found[name] for name in self.queries]
 
     def plan(self, query: Query, statistics: Callable[[Group], Statistics | None] = lambda group: None) -> Plan:
         """The plan of a query on its own."""
-        group = Group((query,))
-        known = statistics(group)
-        choice = lower(group, known)
-        return Plan(query, choice, assumptions(choice, known))
+        return _planned(Group((query,)), query, statistics)
 
     def query(self, name: ast.Name) -> Query:
         """The continuous query of that name, or an error that names the nearest."""
         if name.key not in self.queries:
             hint = did_you_mean(name.text, (q.name for q in self.queries.values()))
+            hint = hint or "SHOW CONTINUOUS QUERIES lists what there is"
             raise DeadbandError(f"unknown continuous query {name.text}", name.span, hint=hint)
         return self.queries[name.key]
 
     # one method per statement
 
     def _create_stream(self, statement: ast.CreateStream) -> None:
-        if statement.name.key in self.catalog.streams or statement.name.key in self.catalog.tables:
+        name = statement.name
+        if name.key in self.catalog.streams or name.key in self.catalog.tables:
             if statement.if_not_exists:
                 return
-            raise DeadbandError(
-                f"{statement.name.text} exists already", statement.name.span, hint="DROP STREAM it first, or use IF NOT EXISTS"
-            )
+            is_stream = name.key in self.catalog.streams
+            what = f"stream {name.text} exists already" if is_stream else f"{name.text} is a table already"
+            hint = "DROP STREAM it first, or use IF NOT EXISTS" if is_stream else "give the stream another name"
+            raise DeadbandError(what, name.span, hint=hint)
         self.catalog.add_stream(stream_of(statement))
 
     def _create_query(self, statement: ast.CreateQuery) -> None:
@@ -133,9 +133,9 @@ class Program:
         stream = self.catalog.stream(name)
         readers = [q.name for q in self.queries.values() if stream in q.body.streams]
         if readers:
-            raise DeadbandError(
-                f"{stream.name} is read by {', '.join(readers[:3])}", name.span, hint="drop the continuous queries first"
-            )
+            more = f" and {len(readers) - 3} more" if len(readers) > 3 else ""
+            what = f"{stream.name} is read by {', '.join(readers[:3])}{more}"
+            raise DeadbandError(what, name.span, hint="drop the continuous queries first")
         self.catalog.drop_stream(name.text)
 
     def _set(self, statement: ast.SetSetting) -> None:
@@ -153,33 +153,47 @@ class Program:
         target = statement.target
         if isinstance(target, ast.Name):
             query = self.query(target)
-            (plan,) = [p for p in self.plans(statistics) if p.query is query]
+            (group,) = [g for g in self.groups() if any(q is query for q in g.queries)]
+            plan = _planned(group, query, statistics)
         elif isinstance(target, ast.CreateQuery):
             plan = self.plan(self.bind(target.name.text, target.query), statistics)
         else:
+            self._check_named(target)
             plan = self.plan(self.bind("query", target), statistics)
         return replace(plan, format=statement.format, verbose=statement.verbose)
+
+    def _check_named(self, query: ast.Query) -> None:
+        """EXPLAIN total: a name is not a query."""
+        text = query.body.text
+        if text.lower() in self.queries:
+            raise DeadbandError(f"{text} is a name", query.body.span, hint=f"write EXPLAIN CONTINUOUS QUERY {text}")
+        if re.match(r"FORMAT\b|VERBOSE\b", text, re.I):
+            raise DeadbandError("options of EXPLAIN go into ( )", query.body.span, hint="write EXPLAIN (FORMAT JSON) …")
+        if re.match(r"CREATE\b|DROP\b|ALTER\b|SHOW\b", text, re.I):
+            hint = "EXPLAIN takes a SELECT, a CREATE CONTINUOUS QUERY or CONTINUOUS QUERY name"
+            raise DeadbandError("only queries can be explained", query.body.span, hint=hint)
 
     def _spark_sql(self, statement: ast.SparkSql) -> None:
         """Tables and views that plain Spark SQL declares, as far as the text tells their columns."""
         tree = _spark_statement(statement)
-        kind = str(tree.args.get("kind") or "").upper()
-        if isinstance(tree, exp.Create) and kind in ("TABLE", "VIEW"):
-            name = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
-            key = ".".join(p.name for p in name.parts).lower()
-            if key in self.catalog.streams:
-                raise DeadbandError(f"{key} is a stream already", statement.span)
-            self.catalog.add_table(Table(key, _columns_of(tree)))
-        elif isinstance(tree, exp.Drop) and kind in ("TABLE", "VIEW"):
-            self.catalog.forget_table(".".join(p.name for p in tree.this.parts))
-        elif isinstance(tree, exp.Query):
-            for table in tree.find_all(exp.Table):
-                if table.name.lower() in self.catalog.streams:
-                    raise DeadbandError(
-                        f"{table.name} is a stream: only a continuous query can read it",
-                        statement.span,
-                        hint="write CREATE CONTINUOUS QUERY name AS SELECT …, or EXPLAIN SELECT …",
-                    )
+        made = _made_by(tree)
+        for table in tree.find_all(exp.Table):
+            if table.name.lower() in self.catalog.streams:
+                raise self._reads_a_stream(statement, table, table is made)
+        if made is not None and isinstance(tree, exp.Create):
+            self.catalog.add_table(Table(name_of(made), _columns_of(tree)))
+        elif isinstance(tree, exp.Drop) and isinstance(tree.this, exp.Table):
+            self.catalog.forget_table(name_of(tree.this))
+
+    def _reads_a_stream(self, statement: ast.SparkSql, table: exp.Table, made: bool) -> DeadbandError:
+        span = span_of(table.this, statement.sql)
+        if made:
+            return DeadbandError(f"{table.name} is a stream already", span, hint="give the table another name")
+        return DeadbandError(
+            f"{table.name} is a stream: only a continuous query can read it",
+            span,
+            hint="write CREATE CONTINUOUS QUERY name AS SELECT …, or EXPLAIN SELECT …",
+        )
 
     def _later(self, statement: ast.Statement) -> None:
         what = {
@@ -196,7 +210,8 @@ class Program:
             hint = did_you_mean(statement.table.text, self.catalog.names())
             raise DeadbandError(f"unknown table {statement.table.text}", statement.table.span, hint=hint)
         if statement.table.key in self.catalog.streams:
-            raise DeadbandError(f"{statement.table.text} is a stream, not a static table", statement.table.span)
+            what = f"{statement.table.text} is a stream, not a static table"
+            raise DeadbandError(what, statement.table.span, hint="a stream is fresh at every tick")
 
 
 _ADD: dict[type, Callable] = {
@@ -223,33 +238,60 @@ def assumptions(choice: Choice, statistics: Statistics | None) -> tuple[str, ...
     return ("items move independently of each other, as random walks with the moments of the stream's own source",)
 
 
+def _planned(group: Group, query: Query, statistics: Callable[[Group], Statistics | None]) -> Plan:
+    known = statistics(group)
+    try:
+        choice = lower(group, known)
+    except RecursionError:
+        raise too_deep(group.first.template.sql) from None
+    return Plan(query, choice, assumptions(choice, known))
+
+
 def _spark_statement(statement: ast.SparkSql) -> exp.Expression:
     """The sqlglot tree of a plain Spark statement; a misspelt statement of ours is pointed out."""
     try:
-        tree = parse_sql(statement.sql)
+        tree = parse_sql(statement.sql, clauses={})
     except DeadbandError as error:
         raise _meant(statement) or error from None
-    if isinstance(tree, exp.Command):
-        meant = _meant(statement)
-        if meant is not None:
-            raise meant
-    elif not isinstance(tree, exp.Query | exp.DDL | exp.DML | exp.Set | exp.Describe | exp.Use | exp.Drop | exp.Cache):
-        meant = _meant(statement)
-        if meant is not None or not isinstance(tree, exp.Expression) or isinstance(tree, exp.Condition | exp.Alias):
-            words = statement.sql.text.split()
-            raise meant or DeadbandError(f"{words[0]} does not begin a statement", statement.span.within(0, len(words[0])))
+    if isinstance(tree, _SPARK_STATEMENTS):
+        return tree
+    meant = _meant(statement)
+    if meant is not None:
+        raise meant
+    if isinstance(tree, exp.Condition | exp.Alias):
+        word = statement.sql.text.split()[0]
+        hint = f"statements begin with {', '.join(sorted({h.split()[0] for h in (*STATEMENT_HEADS, *SPARK_HEADS)}))}"
+        raise DeadbandError(f"{word} does not begin a statement", statement.span.within(0, len(word)), hint=hint)
     return tree
 
 
+_SPARK_STATEMENTS = (exp.Query, exp.DDL, exp.DML, exp.Set, exp.Describe, exp.Use, exp.Drop, exp.Cache)
+
+
 def _meant(statement: ast.SparkSql) -> DeadbandError | None:
-    words = statement.sql.text.split()
-    for count in (3, 2, 1):
-        head = " ".join(words[:count])
-        near = [h for h in nearest(head, STATEMENT_HEADS, cutoff=0.8) if len(h.split()) == count]
-        if near and head.upper() not in STATEMENT_HEADS:
-            span = statement.span.within(0, statement.sql.text.find(words[count - 1]) + len(words[count - 1]))
-            return DeadbandError(f"unknown statement {head}", span, hint=f"did you mean {near[0]}?")
-    return None
+    """The statement of which this looks like a misspelling."""
+    found = list(re.finditer(r"[^\s(),;]+", statement.sql.text))[:4]
+    words = [w[0].upper() for w in found]
+    heads = (*STATEMENT_HEADS, *SPARK_HEADS)
+    if any(words[: len(h.split())] == h.split() for h in heads):
+        return None
+    half = next((h for h in STATEMENT_HEADS if len(h.split()) == 3 and words[:2] == h.split()[:2]), None)
+    if words[:4] == ["CREATE", "OR", "REPLACE", "STREAM"]:
+        half = "DROP STREAM and CREATE STREAM"
+    meant = (half, 0) if half is not None else misspelt(words, heads)
+    if meant is None:
+        return None
+    end = found[min(len(meant[0].split()), len(found)) - 1].end()
+    span = statement.span.within(0, end)
+    return DeadbandError(f"unknown statement {' '.join(span.text.split())}", span, hint=f"did you mean {meant[0]}?")
+
+
+def _made_by(tree: exp.Expression) -> exp.Table | None:
+    """The table or view that a statement makes."""
+    if not isinstance(tree, exp.Create) or str(tree.args.get("kind") or "").upper() not in ("TABLE", "VIEW"):
+        return None
+    made = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+    return made if isinstance(made, exp.Table) else None
 
 
 def _columns_of(tree: exp.Create) -> dict[str, str] | None:

@@ -136,6 +136,8 @@ def run(
         raise click.UsageError("--live needs --checkpoint DIR, where its state survives a restart.")
     if not live and (checkpoint is not None or trigger is not None or once):
         raise click.UsageError("--checkpoint, --trigger and --once belong to --live.")
+    if once and trigger is not None:
+        raise click.UsageError("--once takes what is there at once, without a --trigger.")
     if live and (answers is not None or as_csv):
         raise click.UsageError("--live prints all changes; --answers and --csv belong to a replay.")
     if as_csv and (answers is None or as_json):
@@ -208,7 +210,8 @@ def stream(db: Connection, checkpoint: str, trigger: str | None, once: bool, as_
             if as_json:
                 line = to_json({"query": name, "ts": str(ts), "diff": int(diff), "row": row}, indent=None)
             else:
-                values = "  ".join(f"{k} {cell(v)}" for k, v in row.items())
+                nulls = {k for k, v in row.items() if isinstance(v, float) and v != v}  # as pandas has them
+                values = "  ".join(f"{k} {'NULL' if k in nulls else cell(v)}" for k, v in row.items())
                 line = f"{ts}  {name}  {'+' if diff > 0 else '-'}  {values}"
             try:
                 click.echo(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import time
@@ -101,8 +102,9 @@ def connected(session: Any, conf: tuple[str, ...] = ()) -> Iterator[Connection]:
         settings[key] = value
     with status("starting Spark"):
         db = deadband.connect(session, **settings)
-    if session is None:
-        db.spark.sparkContext.setLogLevel("OFF")  # what fails is told once, by us
+    if session is None:  # what fails is told once, by us
+        db.spark.sparkContext.setLogLevel("OFF")
+        logging.getLogger().addHandler(logging.NullHandler())
     with db:
         yield db
 
@@ -122,7 +124,8 @@ def status(what: str) -> Iterator[None]:
 def execute(db: Connection, statement: ast.Statement, limit: int = ROWS) -> Any:
     """Runs a statement and shows what it gives: a plan as text, rows as a table, nothing for nothing."""
     rows: list = []
-    with status(" ".join(statement.span.text.split())[:60]):
+    asks_spark = isinstance(statement, ast.SparkSql | ast.Explain | ast.Show)
+    with status(" ".join(statement.span.text.split())[:60]) if asks_spark else contextlib.nullcontext():
         result = db.execute(statement)
         if result is not None and not isinstance(result, Plan) and result.columns:
             rows = result.limit(limit + 1).collect()
@@ -139,7 +142,8 @@ def as_error(error: Exception) -> DeadbandError | None:
     if isinstance(error, DeadbandError):
         return error
     if type(error).__module__.split(".")[0] in ("pyspark", "py4j"):
-        return DeadbandError("Spark has failed", detail=str(error).split("\n")[0])
+        cause = getattr(error, "java_exception", None) or error  # py4j's own words tell little
+        return DeadbandError("Spark has failed", detail=str(cause).split("\n")[0])
     return None
 
 

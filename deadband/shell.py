@@ -56,15 +56,17 @@ class Shell:
     def run(self, statements: list[ast.Statement]) -> int:
         """Runs the statements given, then those of standard input; the exit code."""
         with self._resources:
-            if statements:
-                self._guarded(lambda: [self._execute(s) for s in statements])
+            with self._guarded():
+                for statement in statements:
+                    self._execute(statement)
             if self._talks:
                 click.echo(f"Deadband {deadband.__version__}. Statements end with a semicolon; .help tells more.")
             with _history() if self._talks else contextlib.nullcontext():
                 for text in self._inputs():
                     if text.startswith(".") and text.split()[0] in (".quit", ".exit"):
                         break
-                    self._guarded(lambda text=text: self._input(text))
+                    with self._guarded():
+                        self._input(text)
         return 1 if self._failed and not self._talks else 0
 
     def _inputs(self) -> Iterator[str]:
@@ -73,6 +75,14 @@ class Shell:
         while True:
             try:
                 line = input(MORE if text else PROMPT) if self._talks else next(sys.stdin).rstrip("\n")
+                number += 1
+                if not text and line.lstrip().startswith("."):
+                    whole, text, first = line.strip(), "", number + 1
+                else:
+                    whole, text = complete(text + line + "\n")
+                    whole, first = whole and self._placed(whole, first), number if whole else first
+                if is_blank(text):
+                    text, first = "", number + 1
             except KeyboardInterrupt:
                 if not self._talks:
                     raise
@@ -81,18 +91,8 @@ class Shell:
                 continue
             except (EOFError, StopIteration):
                 break
-            number += 1
-            if not text and line.lstrip().startswith("."):
-                yield line.strip()
-                first = number + 1
-                continue
-            text += line + "\n"
-            end = complete(text)
-            if end:
-                yield self._placed(text[:end], first)
-                text, first = text[end:], number
-            if is_blank(text):
-                text, first = "", number + 1
+            if whole:
+                yield whole
         if self._talks:
             click.echo()
         elif text:
@@ -162,14 +162,17 @@ class Shell:
             raise DeadbandError("nothing has been replayed yet", hint=".replay does it")
         return self._last
 
-    def _guarded(self, work: Callable[[], object]) -> None:
-        """Runs one input; a mistake is told, and the shell goes on."""
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """A mistake is told, and the shell goes on."""
         try:
-            work()
+            yield
         except KeyboardInterrupt:
             if not self._talks:
                 raise
-            click.echo("\nstopped", err=True)
+            if self._db is not None:
+                self._db.spark.sparkContext.cancelAllJobs()  # the handler of pyspark cannot, in the middle of a call
+            click.echo("stopped", err=True)
         except Exception as error:
             told = as_error(error)
             if told is None:
@@ -184,13 +187,10 @@ class Shell:
         return self._db
 
 
-def complete(text: str) -> int:
-    """Where the last statement that is complete ends: after a semicolon outside strings, names and comments; else 0."""
-    end = 0
-    for token in _tokens().finditer(text):
-        if token[0] == ";":
-            end = token.end()
-    return end
+def complete(text: str) -> tuple[str, str]:
+    """The statements that are complete, and the rest: they end at semicolons outside strings, names and comments."""
+    end = max((token.end() for token in _tokens().finditer(text) if token[0] == ";"), default=0)
+    return text[:end], text[end:]
 
 
 def is_blank(text: str) -> bool:

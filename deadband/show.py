@@ -97,12 +97,18 @@ def to_json(value: Any, indent: int | None = 2) -> str:
 
 def cell(value: Any) -> str:
     """A value as SQL shells show it."""
-    if value is None:
+    if value is None or str(value) in ("<NA>", "NaT"):
         return "NULL"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
         return f"{value:.10g}"
+    if hasattr(value, "asDict"):  # a Row, which is also a tuple
+        value = value.asDict()
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k}: {cell(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(cell, value)) + "]"
     return str(value)
 
 
@@ -116,8 +122,8 @@ def _console() -> Console:
 
 def _tree(plan: Plan) -> Tree:
     group: Group = plan.choice.operator.group
-    name = plan.name if len(group.queries) == 1 else f"{plan.name} and {len(group.queries) - 1:,} more like it"
-    tree = Tree(f"{name}: {plan.guarantee}")
+    more = f"; and {len(group.queries) - 1:,} more like it" if len(group.queries) > 1 else ""
+    tree = Tree(f"{plan.name}: {plan.guarantee}{more}")
 
     def grow(parent: Tree, node: dict[str, Any]) -> None:
         of = node["detail"].get("stream") or node["detail"].get("table") or ""

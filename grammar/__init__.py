@@ -78,7 +78,7 @@ _OPERAND_NEXT = (
 )
 _WORDS = "|".join(CLAUSES)
 
-_GAP = r"(?:\s|--[^\n]*(?:\n|\Z)|/\*[\s\S]*?\*/)+"
+_GAP = r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*\*/)+"  # a comment ends at its first */, however one backtracks
 _NAME = r"(?:[^\W\d]\w*|`(?:[^`]|``)+`)"
 _THEN_BOUNDS = (
     rf"(?=«gap»(?:(?!(?:{_RESERVED})\b)«name»«gap»WITHIN\b|WITHIN«gap»(?!(?:{_RESERVED}|{_WORDS})\b)[^\s,;)]))"

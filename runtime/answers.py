@@ -36,7 +36,8 @@ def drift_table(
     for i, (output, field) in enumerate(zip(plan.shape.outputs, schema.fields, strict=True)):
         names.append(output.name)
         if output.answer is None:
-            columns.append(groups.rows[f"o{i}"].take(group))
+            none = pa.array([], to_arrow_type(field.dataType, timezone="UTC"))
+            columns.append(groups.rows[f"o{i}"].take(group) if len(groups) else none)
         else:
             columns.append(_typed(answer[:, output.answer], field.dataType, output.name))
     bounded = [(a, b) for a, b in enumerate(query.promise.bounds) if b is not None]
@@ -55,7 +56,7 @@ def _typed(values: NDArray, kind: T.DataType, name: str) -> pa.Array:
     if isinstance(kind, T.IntegralType):
         values = np.rint(values)
     try:
-        return pa.array(np.where(null, 0.0, values), mask=null).cast(to_arrow_type(kind))
+        return pa.array(np.where(null, 0.0, values), mask=null).cast(to_arrow_type(kind, timezone="UTC"))
     except pa.ArrowInvalid as error:
         raise DeadbandError(
             f"{name} leaves its type, {kind.simpleString().upper()}", detail=str(error), hint="cast the summands to DOUBLE"

@@ -70,18 +70,20 @@ class Clock:
 
 
 def one_clock(kinds: Mapping[str, T.DataType], timezone: str) -> Clock:
-    """The clock of streams that are read together: ticks of different kinds cannot be put in order."""
+    """The clock of streams that are read together: of several kinds of numbers the one that holds all."""
     (first, kind), *others = kinds.items()
-    for name, other in others:
-        if isinstance(kind, T.IntegralType) and isinstance(other, T.IntegralType):
-            kind = T.LongType() if kind != other else kind
-        elif kind != other:
-            raise DeadbandError(
-                f"{first} and {name} tell time differently",
-                detail=f"TIMESTAMP BY is {kind.simpleString()} in {first} and {other.simpleString()} in {name}",
-                hint="declare the event times of streams that are read together with one type",
-            )
-    return Clock(kind, timezone)
+    if len(set(kinds.values())) == 1:
+        return Clock(kind, timezone)
+    if all(isinstance(k, T.IntegralType) for k in kinds.values()):
+        return Clock(T.LongType(), timezone)
+    if all(isinstance(k, T.IntegralType | T.FloatType | T.DoubleType) for k in kinds.values()):
+        return Clock(T.DoubleType(), timezone)
+    name, other = next((n, k) for n, k in others if k != kind)
+    raise DeadbandError(
+        f"{first} and {name} tell time differently",
+        detail=f"TIMESTAMP BY is {kind.simpleString()} in {first} and {other.simpleString()} in {name}",
+        hint="declare the event times of streams that are read together with one type",
+    )
 
 
 def coarse(times: NDArray, buckets: NDArray) -> tuple[NDArray, NDArray]:

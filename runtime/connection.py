@@ -22,7 +22,7 @@ from deadband.runtime.replay import Progress, Run, replay, unknown_query
 from deadband.runtime.session import local_session
 from deadband.runtime.sources.frames import as_frame, quoted
 from deadband.runtime.sources.statistics import statistics_of
-from deadband.runtime.sql import first_line
+from deadband.runtime.sql import SPARK_ERRORS, first_line
 from deadband.runtime.tables import StaticTables, table_name
 
 __all__ = ["Connection"]
@@ -100,7 +100,7 @@ class Connection:
         """REFRESH TABLE: the next replay, and running streams at their next batch, see the table as it is now."""
         try:
             self.spark.catalog.refreshTable(table_name(table))
-        except PySparkException as error:
+        except SPARK_ERRORS as error:
             raise DeadbandError(f"{table} cannot be refreshed", detail=first_line(error)) from error
         self._context.tables.forget(table)
 
@@ -180,7 +180,7 @@ class Connection:
     def _spark_sql(self, statement: ast.SparkSql) -> DataFrame:
         try:
             result = self.spark.sql(statement.sql.text)
-        except PySparkException as error:
+        except SPARK_ERRORS as error:
             raise DeadbandError("Spark cannot run this statement", statement.span, detail=first_line(error)) from error
         for name in list(self._catalog.tables):  # what Spark knows of tables is newer than what the text told
             self._catalog.forget_table(name)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from deadband.compiler.errors import DeadbandError
 from deadband.compiler.logical import Query
 from deadband.runtime.context import Context
-from deadband.runtime.sql import first_line
+from deadband.runtime.sql import SPARK_ERRORS, first_line
 
 __all__ = ["write_batch"]
 
@@ -23,7 +22,7 @@ def write_batch(context: Context, query: Query, rows: DataFrame, batch: int) -> 
             writer.mode("overwrite").save(f"{options['path'].rstrip('/')}/batch={batch}")
         else:
             writer.mode("append").save()
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise DeadbandError(
             f"the changes of {query.name} cannot be written", query.into.span, detail=first_line(error)
         ) from error

@@ -7,13 +7,16 @@ import uuid
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from deadband.compiler.errors import DeadbandError
 
-__all__ = ["collected", "first_line", "run_query", "temp_views", "with_tables"]
+__all__ = ["SPARK_ERRORS", "collected", "first_line", "run_query", "temp_views", "with_tables"]
+
+SPARK_ERRORS = (PySparkException, Py4JJavaError)  # some of the JVM's come as they are
 
 
 def with_tables(query: exp.Expression, names: Mapping[str, str]) -> exp.Expression:
@@ -33,7 +36,7 @@ def run_query(spark: SparkSession, query: exp.Expression, names: Mapping[str, st
     """The frame of a query over renamed tables."""
     try:
         return spark.sql(with_tables(query, names).sql("spark", identify=True))
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise DeadbandError("Spark cannot run this query", detail=first_line(error)) from error
 
 
@@ -41,7 +44,7 @@ def collected(frame: DataFrame) -> pa.Table:
     """The rows of a frame on the driver."""
     try:
         return frame.toArrow()
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise DeadbandError("Spark cannot run this query", detail=first_line(error)) from error
 
 
@@ -59,4 +62,5 @@ def temp_views(frames: Mapping[str, DataFrame]) -> Iterator[dict[str, str]]:
 
 
 def first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]
+    text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
+    return text.strip().split("\n")[0]

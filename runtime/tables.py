@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import uuid
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from deadband.compiler.errors import DeadbandError
 from deadband.runtime.sources.frames import quoted
-from deadband.runtime.sql import first_line
+from deadband.runtime.sql import SPARK_ERRORS, first_line
 
 __all__ = ["StaticTables", "table_name"]
 
@@ -30,7 +29,7 @@ class StaticTables:
             view = f"__static_{uuid.uuid4().hex[:12]}"
             try:
                 self._snapshot(self._spark.table(table_name(name))).createOrReplaceTempView(view)
-            except PySparkException as error:
+            except SPARK_ERRORS as error:
                 raise DeadbandError(f"{name} cannot be read", detail=first_line(error)) from error
             self._views[key] = view
         return self._views[key]

@@ -85,6 +85,7 @@ def test_help_lists_the_commands_and_version_tells_the_version(invoke):
         (["walk"], "No such command 'walk'"),
         (["run", "-", "--live"], "--live needs --checkpoint"),
         (["run", "-", "--once"], "belong to --live"),
+        (["run", "-", "--live", "--checkpoint", "x", "--once", "--trigger", "1 second"], "without a --trigger"),
         (["run", "-", "--csv"], "--csv needs --answers"),
         (["run", "-", "--limit", "3"], "--limit belongs to --answers"),
         (["run", "-", "--live", "--checkpoint", "x", "--answers", "q"], "belong to a replay"),
@@ -275,15 +276,15 @@ def test_run_of_very_many_queries_does_not_flood(on_spark, file):
     one = "CREATE CONTINUOUS QUERY q{0} AS SELECT SUM(watts * {0}) AS x FROM meters COHERENCY x WITHIN 1;\n"
     done = on_spark("run", file(METERS + "".join(one.format(i) for i in range(2, 202)) + "SHOW CONTINUOUS QUERIES;"))
     assert done.exit_code == 0, done.output
-    assert "and 199 more like it" in done.stdout and "… 181 more" in done.stdout
+    assert "; and 199 more like it" in done.stdout and "… 181 more" in done.stdout
     assert len(done.stdout.splitlines()) < 80
 
 
 @pytest.mark.spark
 def test_run_without_queries_shows_results(on_spark, file):
-    done = on_spark("run", file("SELECT 1 AS one, NULL AS nothing, true AS yes;"))
+    done = on_spark("run", file("SELECT 1 AS one, NULL AS nothing, true AS yes, map('a', struct(1.5 AS b)) AS nested;"))
     assert done.exit_code == 0 and "nothing to run" in done.stderr
-    assert done.stdout.splitlines()[2].split() == ["1", "NULL", "true"]
+    assert done.stdout.splitlines()[2].split(maxsplit=3) == ["1", "NULL", "true", "{a: {b: 1.5}}"]
 
 
 @pytest.mark.spark
@@ -292,6 +293,7 @@ def test_run_without_queries_shows_results(on_spark, file):
     [
         (NO_SOURCE, "stream meters has no rows"),
         (METERS.replace("name 'log'", "name 'logg'"), "the source of meters cannot be read"),
+        (METERS.replace("WITHIN 2", "WITHIN 2 INTO nonsense OPTIONS (path '/nowhere')"), "nonsense"),
         ("SELECT 1 / 0;", "DIVIDE_BY_ZERO"),
         ("SELECT * FROM nowhere;", "nowhere"),
     ],
@@ -384,22 +386,21 @@ def test_shell_needs_no_spark_for_help(invoke):
 
 
 @pytest.mark.parametrize(
-    ("text", "rest"),
+    ("whole", "rest"),
     [
         ("SELECT 1;", ""),
-        ("SELECT 1; SELECT 2", " SELECT 2"),
-        ("SELECT ';'", None),
-        ("SELECT 'it''s;", None),
-        ("SELECT `a;b` -- ;", None),
-        ("SELECT 1 /* ; ", None),
+        ("SELECT 1;", " SELECT 2"),
+        ("", "SELECT ';'"),
+        ("", "SELECT 'it''s;"),
+        ("", "SELECT `a;b` -- ;"),
+        ("", "SELECT 1 /* ; "),
         ('SELECT ";" ;', ""),
         ("SELECT 1 -- it's\n;", ""),
-        ("SELECT 5 - 3 /2;", ""),
+        ("SELECT 5 - 3 /2;SELECT 3;", ""),
     ],
 )
-def test_statements_end_at_semicolons_outside_strings_and_comments(text, rest):
-    end = complete(text)
-    assert (text[end:] if end else None) == rest
+def test_statements_end_at_semicolons_outside_strings_and_comments(whole, rest):
+    assert complete(whole + rest) == (whole, rest)
 
 
 def test_blank():

@@ -1,7 +1,7 @@
 """README.md and docs/*.md are true: every sql and python block runs, and prints what the text block right after it shows.
 
 The blocks of a page run in order, in one namespace and on one connection, `db`. A sql block prints what the shell would,
-a sh block runs its lines that begin with `deadband` (and `make run`); other sh lines are left alone. An error is told by
+a sh block runs its lines that begin with `deadband`, and `make run` where its output is shown. An error is told by
 its message, and only where a text block shows it. In a text block `…` stands for anything in a line, and alone on a line
 for any lines. `pytest --rewrite` writes the text blocks that no longer fit: read the diff.
 """
@@ -15,16 +15,18 @@ import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
-import deadband
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from lark import Token, Tree
+
+import deadband
 from deadband.cli import main
 from deadband.compiler.parse import parse
 from deadband.grammar import load_parser
 from deadband.session import execute
-from lark import Token, Tree
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -68,6 +70,8 @@ class Page:
     def run(self, block: Block) -> str:
         """What a block prints. Paths under out/ are put into a folder of the page."""
         code = re.sub(r"\bout/", f"{self._folder}/out/", block.code)
+        if block.shown is not None:
+            code = re.sub(r"^make run$", "deadband run examples/portfolio.sql", code, flags=re.M)
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             try:
                 self.RUN[block.language](self, code)
@@ -89,13 +93,13 @@ class Page:
 
     def sh(self, code: str) -> None:
         for line in code.replace("\\\n", " ").split("\n"):
-            words = shlex.split(line.replace("make run", "deadband run examples/portfolio.sql"), comments=True)
+            words = shlex.split(line, comments=True)
             if words and words[0] == "deadband":
                 done = CliRunner().invoke(main, words[1:], obj=self._spark.newSession(), catch_exceptions=False)
                 print(done.output)
                 assert done.exit_code in (0, 1), done.output
 
-    RUN: dict[str, Callable[[Page, str], None]] = {"sql": sql, "python": python, "sh": sh}
+    RUN: ClassVar[dict[str, Callable[[Page, str], None]]] = {"sql": sql, "python": python, "sh": sh}
 
     def close(self) -> None:
         for value in self._names.values():
@@ -107,7 +111,9 @@ class Page:
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
 def test_page(path: Path, spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rewriting: bool) -> None:
     connect = deadband.connect  # pages connect as users do; here on the session there is, with views of their own
-    monkeypatch.setattr(deadband, "connect", lambda given=None, **options: connect(given or spark.newSession(), **options))
+    monkeypatch.setattr(
+        deadband, "connect", lambda given=None, **options: connect(given or spark.newSession(), **options)
+    )
     monkeypatch.chdir(ROOT)
     text = path.read_text(encoding="utf-8")
     page, wrong, edits = Page(spark, tmp_path), [], []

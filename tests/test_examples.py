@@ -88,7 +88,7 @@ def test_exact(replayed):
 
 def test_folding(run):
     out = run("folding.sql").stdout
-    assert "eu and 2 more like it" in out and "rack_0 and 3 more like it" in out
+    assert "eu: " in out and "; and 2 more like it" in out and "; and 3 more like it" in out
 
 
 def test_emit_every(replayed):

@@ -22,6 +22,8 @@ def bind(name: str, query: ast.Query, catalog: Catalog, templates: Templates) ->
             query.body.span,
             hint="declare one with CREATE STREAM; plain SELECT runs on Spark as it is",
         )
+    if template.not_linear is not None and template.sql is not query.body and query.clause(ast.Coherency) is not None:
+        template = templates.alone(query.body, catalog)  # it will be refused: in its own words, at its own places
     into = query.clause(ast.Into)
     assert into is None or isinstance(into, ast.Into)
     promise = promise_of(query, template)
@@ -30,16 +32,16 @@ def bind(name: str, query: ast.Query, catalog: Catalog, templates: Templates) ->
 
 
 def _check_names(query: ast.Query, template: Template, promise: Promise) -> None:
-    """Answers have columns of their own beside the query's."""
-    own = {"ts", "diff"}
-    if isinstance(template.shape, LinearAggregate):
-        bounded = [a.name.lower() for a, b in zip(template.shape.answers, promise.bounds) if b is not None]
-        own |= {end if len(bounded) == 1 else f"{name}_{end}" for name in bounded for end in ("low", "high")}
+    """Bounded answers have columns of their own beside the query's: low and high."""
+    if not isinstance(template.shape, LinearAggregate):
+        return
+    bounded = [a.name.lower() for a, b in zip(template.shape.answers, promise.bounds) if b is not None]
+    bands = [end if len(bounded) == 1 else f"{name}_{end}" for name in bounded for end in ("low", "high")]
     for name in template.body.columns:
-        if name.lower() in own:
+        if name.lower() in bands:
             raise DeadbandError(
-                f"the column {name} has the name of a column that answers have anyway",
+                f"a column cannot be called {name} here",
                 query.body.span,
-                detail=f"answers have {', '.join(sorted(own))} beside the query's columns",
+                detail=f"answers have the columns {', '.join(bands)} besides",
                 hint=f"give it another name: … AS the_{name.lower()}",
             )

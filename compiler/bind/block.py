@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -15,7 +16,12 @@ __all__ = ["Block", "NotFlat", "aliases_of", "block_of", "has_aggregate"]
 
 
 class NotFlat(Exception):
-    """The body is not one block; the message says which part stands in the way."""
+    """The body is not one block: the part that stands in the way, and why."""
+
+    def __init__(self, node: exp.Expression, reason: str):
+        super().__init__(reason)
+        self.node = node
+        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -37,19 +43,24 @@ class Block:
 def block_of(body: Body) -> Block:
     """The body as one block, or NotFlat."""
     tree = body.query
+    while isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Query) and not _present(tree, ("this",)):
+        tree = tree.this
     if isinstance(tree, exp.Select) and (tree.args.get("with_") or any(tree.find_all(exp.Subquery))):
-        tree = merge_subqueries(tree.copy())
+        tree = _merged(tree)
     if not isinstance(tree, exp.Select):
-        raise NotFlat(f"{type(tree).__name__.upper()} is not one SELECT")
+        raise NotFlat(tree, f"{tree.key.upper()} puts several queries together")
     if tree.args.get("with_"):
-        raise NotFlat("a common table expression that cannot be merged into the query")
-    for key, what in _NOT_IN_A_BLOCK.items():
-        if tree.args.get(key):
-            raise NotFlat(what)
-    if any(tree.find_all(exp.Window)):
-        raise NotFlat("a window function")
-    if any(q is not tree for q in tree.find_all(exp.Query)):
-        raise NotFlat("a subquery")
+        cte = tree.args["with_"].expressions[0]
+        raise NotFlat(cte, f"{cte.alias} cannot be merged into the query")
+    for key in _present(tree, _IN_A_BLOCK):
+        value = tree.args[key]
+        node = value[0] if isinstance(value, list) else value
+        raise NotFlat(node if isinstance(node, exp.Expression) else tree, _REASONS.get(key, f"it has {key.upper()}"))
+    for window in tree.find_all(exp.Window):
+        raise NotFlat(window, "a window function needs all rows of a tick")
+    for query in tree.find_all(exp.Query):
+        if query is not tree:
+            raise NotFlat(query, "it has a subquery that cannot be merged into it")
 
     by_name = {s.name.lower(): s for s in body.streams}
     streams: dict[str, Stream] = {}
@@ -60,20 +71,24 @@ def block_of(body: Body) -> Block:
     joins = tree.args.get("joins") or []
     for relation, join in [(source.this if source else None, None), *((j.this, j) for j in joins)]:
         if not isinstance(relation, exp.Table) or not isinstance(relation.this, exp.Identifier):
-            raise NotFlat("a source that is not a table")
+            raise NotFlat(relation or tree, "it reads something that is not a table")
+        for key in _present(relation, ("this", "alias", "db", "catalog")):
+            raise NotFlat(relation, f"{relation.alias_or_name} is read with {key.upper()}")
+        if relation.alias_column_names:
+            raise NotFlat(relation, f"{relation.alias_or_name} renames its columns")
         name = ".".join(p.name for p in relation.parts).lower()
-        before = {*streams, *tables}
         if name in by_name:
             streams[relation.alias_or_name] = by_name[name]
         else:
             tables[relation.alias_or_name] = name
         if join is None:
             continue
-        if join.side not in ("", "LEFT") or join.kind not in ("", "INNER", "CROSS", "OUTER") or join.args.get("using"):
-            raise NotFlat(f"a {' '.join(w for w in (join.side, join.kind) if w)} JOIN")
+        words = " ".join(w for w in (join.method, join.side, join.kind) if w)
+        if words not in _JOINS or _present(join, ("this", "on", "side", "kind", "hint")):
+            raise NotFlat(join, f"{words} JOIN is not an inner join".lstrip())
         if join.side == "LEFT":
-            if name in by_name or any(a in streams and streams[a].name.lower() == name for a in before):
-                raise NotFlat("a LEFT JOIN to a stream")
+            if name in by_name:
+                raise NotFlat(join, f"a LEFT JOIN to {by_name[name].name}, a stream: its rows come and go")
             nullable.add(relation.alias_or_name)
         elif join.args.get("on") is not None:
             conditions += _conjuncts(join.args["on"])
@@ -81,8 +96,10 @@ def block_of(body: Body) -> Block:
     if where is not None:
         conditions += _conjuncts(where.this)
     group = tree.args.get("group")
-    if group is not None and any(v for k, v in group.args.items() if k != "expressions" and v):
-        raise NotFlat("GROUP BY ALL, CUBE, ROLLUP or GROUPING SETS")
+    if group is not None:
+        several = group.find(exp.Rollup, exp.Cube, exp.GroupingSets)
+        if several is not None or _present(group, ("expressions",)):
+            raise NotFlat(several or group, "GROUP BY ALL, CUBE, ROLLUP or GROUPING SETS")
     return Block(
         select=tree,
         streams=streams,
@@ -104,19 +121,34 @@ def has_aggregate(node: exp.Expression) -> bool:
     return node.find(exp.AggFunc) is not None
 
 
-_NOT_IN_A_BLOCK = {
-    "distinct": "DISTINCT",
-    "having": "HAVING",
-    "qualify": "QUALIFY",
-    "limit": "LIMIT",
-    "offset": "OFFSET",
-    "laterals": "LATERAL VIEW",
-    "pivots": "PIVOT",
-    "windows": "a window",
-    "sample": "TABLESAMPLE",
+_IN_A_BLOCK = ("expressions", "from_", "joins", "where", "group", "order", "hint", "sort", "cluster", "distribute")
+_JOINS = ("", "INNER", "CROSS", "LEFT", "LEFT OUTER")
+_REASONS = {
+    "distinct": "DISTINCT drops rows that look alike",
+    "having": "HAVING lets groups come and go with changing values",
+    "qualify": "QUALIFY lets rows come and go with changing values",
+    "limit": "LIMIT keeps some of the rows only",
+    "offset": "OFFSET keeps some of the rows only",
+    "laterals": "LATERAL VIEW makes several rows of one",
+    "pivots": "PIVOT turns rows into columns",
+    "windows": "a window function needs all rows of a tick",
+    "sample": "TABLESAMPLE keeps some of the rows only",
 }
+
+
+def _merged(tree: exp.Select) -> exp.Select:
+    try:
+        return merge_subqueries(tree.copy())
+    except Exception:  # what sqlglot trips over still runs, exactly
+        raise NotFlat(tree, "it has a subquery that cannot be merged into it") from None
+
+
+def _present(node: exp.Expression, allowed: Collection[str]) -> list[str]:
+    """The parts of a node, other than these, that are there."""
+    return [key for key, value in node.args.items() if value and key not in allowed]
 
 
 def _conjuncts(condition: exp.Expression) -> list[exp.Expression]:
     flat = simplify(condition.copy(), dialect="spark")
-    return list(flat.flatten()) if isinstance(flat, exp.And) else [flat]
+    found = list(flat.flatten()) if isinstance(flat, exp.And) else [flat]
+    return [c for c in found if c != exp.true()]

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from sqlglot import exp
 
-from deadband.compiler.bind.block import Block, has_aggregate
+from deadband.compiler.bind.block import Block, aliases_of, has_aggregate
 from deadband.compiler.bind.linear_form import NotAffine, counted, linear_form
+from deadband.compiler.bind.ranges import number_of
+from deadband.compiler.bind.unstable import unstable_part
 from deadband.compiler.logical import Answer, LinearAggregate, Output, Part
 
-__all__ = ["AGGREGATES", "affine_of", "linear_aggregate", "only_stream", "static_side"]
+__all__ = ["AGGREGATES", "Affine", "affine_of", "linear_aggregate", "only_stream", "static_side"]
 
 AGGREGATES = {exp.Sum: "SUM", exp.Avg: "AVG", exp.Count: "COUNT"}
+
+_MINUS_ONE = exp.Neg(this=exp.Literal.number(1))
 
 
 def linear_aggregate(block: Block) -> LinearAggregate:
@@ -18,9 +24,13 @@ def linear_aggregate(block: Block) -> LinearAggregate:
     alias = only_stream(block)
     stream = block.streams[alias]
     if not stream.key:
-        raise NotAffine(block.select, f"{stream.name} has no KEY, so its rows are events, not items with a current value")
+        reason = f"{stream.name} has no KEY, so its rows are events, not items with a current value"
+        raise NotAffine(_relation(block, alias), reason)
     values = frozenset({*stream.values, stream.timestamp})
     static_side(block, alias, values)
+    unstable = unstable_part(block.select)
+    if unstable is not None:
+        raise NotAffine(unstable, f"{unstable.sql('spark')} changes by itself, so no weight can be kept")
     outputs: list[Output] = []
     answers: list[Answer] = []
     for name, node in zip(block.names, block.outputs, strict=True):
@@ -29,6 +39,7 @@ def linear_aggregate(block: Block) -> LinearAggregate:
             answers.append(_answer(name, node, alias, values))
         else:
             _check_static(node, alias, values)
+            _check_grouped(node, block.groups)
             outputs.append(Output(name, None, node))
     if not answers:
         raise NotAffine(block.select, "it has no aggregate")
@@ -37,13 +48,29 @@ def linear_aggregate(block: Block) -> LinearAggregate:
 
 def only_stream(block: Block) -> str:
     """The alias of the one stream that is read, once."""
-    if len(block.streams) != 1:
-        names = ", ".join(sorted(s.name for s in block.streams.values()))
-        raise NotAffine(block.select, f"it joins several streams ({names})" if names else "it reads no stream")
+    if len(block.streams) > 1:
+        raise _several_streams(block)
+    if not block.streams:
+        raise NotAffine(block.select, "it reads no stream")
     (alias,) = block.streams
-    if alias in block.nullable:
-        raise NotAffine(block.select, "a LEFT JOIN to a stream")
     return alias
+
+
+def _several_streams(block: Block) -> NotAffine:
+    """Names the smallest expression that mixes values of two streams, where there is one."""
+    for aggregate in (a for o in block.outputs for a in o.find_all(exp.AggFunc)):
+        mixed = [n for n in aggregate.find_all(exp.Binary, exp.Func) if len(aliases_of(n) & {*block.streams}) > 1]
+        if mixed:
+            node = min(mixed, key=lambda n: sum(1 for _ in n.walk()))
+            return NotAffine(node, f"{node.sql('spark')} mixes values of two streams")
+    second = list(block.streams)[-1]
+    names = " and ".join(sorted({s.name for s in block.streams.values()}))
+    twice = f"it reads {names} twice" if " and " not in names else f"it joins several streams: {names}"
+    return NotAffine(_relation(block, second), twice)
+
+
+def _relation(block: Block, alias: str) -> exp.Expression:
+    return next(t for t in block.select.find_all(exp.Table) if t.alias_or_name == alias)
 
 
 def static_side(block: Block, alias: str, values: frozenset[str]) -> None:
@@ -57,59 +84,106 @@ def static_side(block: Block, alias: str, values: frozenset[str]) -> None:
         _check_static(group, alias, values, "a GROUP BY on")
 
 
-def affine_of(node: exp.Expression) -> tuple[exp.Expression, float, exp.Expression | None, float | None]:
-    """An output as (aggregate, offset, factor, default): factor · aggregate + offset, default where it is NULL."""
+@dataclass(frozen=True)
+class Affine:
+    """scaled(aggregate) + offset, or default where the aggregate is NULL."""
+
+    aggregate: exp.Expression
+    scales: tuple[tuple[type[exp.Binary], exp.Expression], ...] = ()  # Mul or Div, by a number
+    offset: float = 0.0
+    default: float | None = None
+
+    def plus(self, number: float) -> Affine:
+        return replace(self, offset=self.offset + number, default=None if self.default is None else self.default + number)
+
+    def times(self, op: type[exp.Binary], number: exp.Expression) -> Affine:
+        value = _number(number)
+        assert value is not None
+        factor = value if op is exp.Mul else 1 / value
+        default = None if self.default is None else self.default * factor
+        return replace(self, scales=(*self.scales, (op, number)), offset=self.offset * factor, default=default)
+
+    def scaled(self, inner: exp.Expression) -> exp.Expression:
+        """What the aggregate is over, scaled."""
+        for op, number in self.scales:
+            inner = op(this=exp.Paren(this=inner.copy()), expression=number.copy())
+        return inner
+
+
+def affine_of(node: exp.Expression) -> Affine:
+    """An output as an affine function of one aggregate, as far as numbers go."""
     if isinstance(node, exp.Paren):
         return affine_of(node.this)
+    if isinstance(node, exp.Neg):
+        return affine_of(node.this).times(exp.Mul, _MINUS_ONE)
     if isinstance(node, exp.Coalesce) and len(node.expressions) == 1 and _number(node.expressions[0]) is not None:
-        aggregate, offset, factor, default = affine_of(node.this)
-        if default is None:
-            return aggregate, offset, factor, _number(node.expressions[0])
-    if isinstance(node, exp.Add | exp.Sub) and _number(node.expression) is not None:
-        aggregate, offset, factor, default = affine_of(node.this)
-        number = _number(node.expression)
-        assert number is not None
-        if default is None:
-            return aggregate, offset + (number if isinstance(node, exp.Add) else -number), factor, None
-    if isinstance(node, exp.Mul | exp.Div) and _number(node.expression) is not None:
-        aggregate, offset, factor, default = affine_of(node.this)
-        if default is None and factor is None and offset == 0:
-            return aggregate, 0.0, type(node)(this=exp.Literal.number(1), expression=node.expression.copy()), None
-    if isinstance(node, exp.Mul) and _number(node.this) is not None:
-        return affine_of(exp.Mul(this=node.expression.copy(), expression=node.this.copy()))
-    return node, 0.0, None, None
+        inner = affine_of(node.this)
+        return inner if inner.default is not None else replace(inner, default=_number(node.expressions[0]))
+    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
+        left, right = _number(node.this), _number(node.expression)
+        if right is not None and not (isinstance(node, exp.Div) and right == 0):
+            inner = affine_of(node.this)
+            if isinstance(node, exp.Add | exp.Sub):
+                return inner.plus(right if isinstance(node, exp.Add) else -right)
+            return inner.times(type(node), node.expression)
+        if left is not None and not isinstance(node, exp.Div):
+            inner = affine_of(node.expression)
+            if isinstance(node, exp.Mul):
+                return inner.times(exp.Mul, node.this)
+            return (inner if isinstance(node, exp.Add) else inner.times(exp.Mul, _MINUS_ONE)).plus(left)
+    return Affine(node)
 
 
 def _answer(name: str, node: exp.Expression, alias: str, values: frozenset[str]) -> Answer:
-    aggregate, offset, factor, default = affine_of(node)
-    condition: exp.Expression | None = None
+    affine = affine_of(node)
+    aggregate, condition = affine.aggregate, None
     if isinstance(aggregate, exp.Filter):
         condition = aggregate.expression.this
         _check_static(condition, alias, values, "a condition on")
         aggregate = aggregate.this
     kind = AGGREGATES.get(type(aggregate))
     if kind is None:
-        raise NotAffine(node, f"{node.sql('spark')} is not SUM, AVG or COUNT of an affine expression")
+        raise _not_an_aggregate(aggregate)
     if aggregate.find(exp.Distinct):
-        raise NotAffine(aggregate, f"{aggregate.sql('spark')} is not affine: DISTINCT")
-    if factor is not None and kind == "COUNT":
+        raise NotAffine(aggregate, f"{aggregate.sql('spark')} drops values that are alike")
+    if affine.scales and kind == "COUNT":
         raise NotAffine(node, f"{node.sql('spark')} scales a COUNT")
-    inner = aggregate.this
-    if isinstance(inner, exp.Star):
-        parts: tuple[Part, ...] = (Part(None, (), exp.Literal.number(1)),)
-    else:
-        if isinstance(aggregate, exp.Count) and aggregate.expressions:
-            raise NotAffine(aggregate, "COUNT of several columns")
-        if factor is not None:
-            inner = type(factor)(this=exp.Paren(this=inner.copy()), expression=factor.expression)
-        parts = linear_form(inner, alias, values)
-        if kind == "COUNT":
-            parts = tuple(counted(p) for p in parts)
+    parts = _parts(aggregate, affine, kind, alias, values)
     if condition is not None:
         parts = tuple(
             Part(condition if p.condition is None else exp.and_(condition, p.condition), p.terms, p.constant) for p in parts
         )
-    return Answer(name, kind, parts, offset, default, node.sql("spark"))
+    return Answer(name, kind, parts, affine.offset, affine.default, node.sql("spark"))
+
+
+def _parts(
+    aggregate: exp.Expression, affine: Affine, kind: str, alias: str, values: frozenset[str]
+) -> tuple[Part, ...]:
+    if isinstance(aggregate.this, exp.Star):
+        return (Part(None, (), exp.Literal.number(1)),)
+    if aggregate.this is None or aggregate.expressions:
+        raise NotAffine(aggregate, f"{aggregate.sql('spark')} is not of one expression")
+    parts = linear_form(affine.scaled(aggregate.this), alias, values)
+    return tuple(counted(p) for p in parts) if kind == "COUNT" else parts
+
+
+def _not_an_aggregate(node: exp.Expression) -> NotAffine:
+    text, count = node.sql("spark"), len(list(node.find_all(exp.AggFunc)))
+    if count > 1:
+        return NotAffine(node, f"{text} puts several aggregates together")
+    if not isinstance(node, exp.AggFunc):
+        return NotAffine(node, f"{text} is not affine in its aggregate")
+    return NotAffine(node, f"{text} is not SUM, AVG or COUNT")
+
+
+def _check_grouped(node: exp.Expression, groups: tuple[exp.Expression, ...]) -> None:
+    """What an output reads must be one of the groups."""
+    if any(node.unnest() == g.unnest() for g in groups):
+        return
+    if isinstance(node, exp.Column):
+        raise NotAffine(node, f"{node.sql('spark')} is neither grouped nor inside an aggregate")
+    for child in node.iter_expressions():
+        _check_grouped(child, groups)
 
 
 def _check_static(node: exp.Expression, alias: str, values: frozenset[str], what: str = "an output that reads") -> None:
@@ -124,8 +198,8 @@ def _number(node: exp.Expression) -> float | None:
     if isinstance(node, exp.Neg):
         inner = _number(node.this)
         return None if inner is None else -inner
-    if isinstance(node, exp.Literal) and not node.is_string:
-        return float(node.this)
-    return None
+    if isinstance(node, exp.Paren):
+        return _number(node.this)
+    return number_of(node)
 
 

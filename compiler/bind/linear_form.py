@@ -7,7 +7,8 @@ all there: splitting the sum otherwise changes rows in which one of them is NULL
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import TypeAlias
 
@@ -79,14 +80,21 @@ class _Form:
         return self.parts(node.this)
 
     def neg(self, node: exp.Neg) -> list[Part]:
-        return [_scaled(p, lambda c: exp.Neg(this=_wrap(c))) for p in self.parts(node.this)]
+        return [_scaled(p, _negated) for p in self.parts(node.this)]
 
-    def add(self, node: exp.Add) -> list[Part]:
-        return _combined(self.parts(node.this), self.parts(node.expression))
-
-    def sub(self, node: exp.Sub) -> list[Part]:
-        negative = [_scaled(p, lambda c: exp.Neg(this=_wrap(c))) for p in self.parts(node.expression)]
-        return _combined(self.parts(node.this), negative)
+    def sum(self, node: exp.Add | exp.Sub) -> list[Part]:
+        """Long sums are deep trees: their summands are taken in one go."""
+        summands: list[list[Part]] = []
+        rest: exp.Expression = node
+        while isinstance(rest, exp.Add | exp.Sub):
+            parts = self.parts(rest.expression)
+            summands.append(parts if isinstance(rest, exp.Add) else [_scaled(p, _negated) for p in parts])
+            rest = rest.this
+        summands.append(self.parts(rest))
+        cases = math.prod(len(s) for s in summands)
+        if cases > 4 * MAX_PARTS:
+            raise NotAffine(node, f"it has {cases} cases; at most {MAX_PARTS} can be kept")
+        return [_summed(chosen) for chosen in product(*reversed(summands))]
 
     def mul(self, node: exp.Mul) -> list[Part]:
         left, right = node.this, node.expression
@@ -159,8 +167,8 @@ class _Form:
 _RULES: dict[type, Callable] = {
     exp.Paren: _Form.paren,
     exp.Neg: _Form.neg,
-    exp.Add: _Form.add,
-    exp.Sub: _Form.sub,
+    exp.Add: _Form.sum,
+    exp.Sub: _Form.sum,
     exp.Mul: _Form.mul,
     exp.Div: _Form.div,
     exp.Case: _Form.case,
@@ -176,14 +184,12 @@ Terms: TypeAlias = tuple[tuple[exp.Expression, exp.Expression], ...]
 _ONE, ZERO = exp.Literal.number(1), exp.Literal.number(0)  # ours: one that users write may be a parameter
 
 
-def _combined(left: list[Part], right: list[Part]) -> list[Part]:
-    """The sum of two forms: every pair of their parts."""
-    if len(left) * len(right) > 4 * MAX_PARTS:
-        raise NotAffine(left[0].constant, "it has too many cases")
-    return [
-        Part(_and(a.condition, b.condition), _merged(a.terms + b.terms), _plus(a.constant, b.constant))
-        for a, b in product(left, right)
-    ]
+def _summed(parts: Sequence[Part]) -> Part:
+    condition = None
+    for part in parts:
+        condition = _and(condition, part.condition)
+    constants = [p.constant for p in parts if p.constant is not ZERO]
+    return Part(condition, _merged([t for p in parts for t in p.terms]), _total(constants))
 
 
 def _scaled(part: Part, scale: Callable[[exp.Expression], exp.Expression]) -> Part:
@@ -198,20 +204,24 @@ def _product(a: Part, b: Part) -> Terms:
     return _merged(tuple(terms))
 
 
-def _merged(terms: Terms) -> Terms:
+def _merged(terms: Iterable[tuple[exp.Expression, exp.Expression]]) -> Terms:
     """Each feature once, its coefficients added."""
-    found: dict[exp.Expression, exp.Expression] = {}
+    found: dict[exp.Expression, list[exp.Expression]] = {}
     for feature, coefficient in terms:
-        found[feature] = _plus(found[feature], coefficient) if feature in found else coefficient
-    return tuple(found.items())
+        found.setdefault(feature, []).append(coefficient)
+    return tuple((feature, _total(coefficients)) for feature, coefficients in found.items())
 
 
-def _plus(a: exp.Expression, b: exp.Expression) -> exp.Expression:
-    if a is ZERO:
-        return b
-    if b is ZERO:
-        return a
-    return exp.Add(this=_wrap(a), expression=_wrap(b))
+def _total(values: Sequence[exp.Expression]) -> exp.Expression:
+    """Their sum, as a tree that stays shallow."""
+    if len(values) <= 1:
+        return values[0] if values else ZERO
+    middle = len(values) // 2
+    return exp.Add(this=_wrap(_total(values[:middle])), expression=_wrap(_total(values[middle:])))
+
+
+def _negated(value: exp.Expression) -> exp.Expression:
+    return exp.Neg(this=_wrap(value))
 
 
 def _times(a: exp.Expression, b: exp.Expression) -> exp.Expression:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from deadband.compiler import ast
-from deadband.compiler.bind.body import span_of
+from deadband.compiler.bind.block import has_aggregate
+from deadband.compiler.bind.place import span_of
 from deadband.compiler.bind.template import Template
+from deadband.compiler.catalog import LATER
 from deadband.compiler.errors import DeadbandError, Span, did_you_mean
 from deadband.compiler.logical import ExtremumAggregate, LinearAggregate, Promise
 
@@ -36,13 +38,12 @@ def promise_of(query: ast.Query, template: Template) -> Promise:
             hint="add for example COHERENCY value WITHIN 80",
         )
     _check_pulled(query, template, fidelity)
-    for kind in (ast.Precision, ast.Response, ast.Notify, ast.Memory):
-        clause = query.clause(kind)
-        if clause is not None:
-            raise not_supported_yet(kind.__name__.upper(), clause.span)
+    for clause in query.clauses:
+        if isinstance(clause, ast.Precision | ast.Response | ast.Notify | ast.Memory):
+            raise not_supported_yet(type(clause).__name__.upper(), clause.span)
     return Promise(
         kind=None if coherency is None else "COHERENCY",
-        bounds=() if coherency is None else _bounds(coherency, query, template),
+        bounds=() if coherency is None else _bounds(coherency, template),
         share=1.0 if fidelity is None else fidelity.share,
         window=None if fidelity is None or fidelity.window is None else fidelity.window.seconds,
         emit_every=None if emit is None else emit.interval.seconds,
@@ -50,7 +51,7 @@ def promise_of(query: ast.Query, template: Template) -> Promise:
 
 
 def not_supported_yet(what: str, span: Span) -> DeadbandError:
-    return DeadbandError(f"{what} is not supported yet", span, hint="it parses, and a later release will run it")
+    return DeadbandError(f"{what} is not supported yet", span, hint=LATER)
 
 
 def _check_pulled(query: ast.Query, template: Template, fidelity: ast.Fidelity | None) -> None:
@@ -66,74 +67,81 @@ def _check_pulled(query: ast.Query, template: Template, fidelity: ast.Fidelity |
                 hint="use COHERENCY with FIDELITY below 100%, or declare the stream without PULL EVERY",
             )
         if fidelity is None or fidelity.share >= 1:
+            coherency = query.clause(ast.Coherency)
+            place = fidelity or coherency or query.body
+            example = "COHERENCY value WITHIN 80 FIDELITY 98%" if coherency is None else "FIDELITY 98%"
             raise DeadbandError(
                 f"{stream.name} is pulled, so its queries need FIDELITY below 100%",
-                query.body.span if fidelity is None else fidelity.span,
+                place.span,
                 detail="between two pulls a value may be anywhere, so no bound can hold always",
-                hint="add for example COHERENCY value WITHIN 80 FIDELITY 98%",
+                hint=f"write for example {example}",
             )
         assert stream.pull_span is not None
         raise not_supported_yet("PULL", stream.pull_span)
 
 
-def _bounds(coherency: ast.Coherency, query: ast.Query, template: Template) -> tuple[ast.Bound | None, ...]:
+def _bounds(coherency: ast.Coherency, template: Template) -> tuple[ast.Bound | None, ...]:
     """One bound per answer, in the order of the answers; an answer that is not named has none and is kept exactly."""
+    aggregates = _aggregates(template)
+    for within in coherency.bounds:
+        if within.column is not None and within.column.key not in (a.lower() for a in aggregates):
+            raise _not_an_aggregate(within.column, template, aggregates)
     shape = template.shape
     if not isinstance(shape, LinearAggregate):
-        raise _not_linear(coherency, query, template)
+        raise _not_linear(coherency, template)
     answers = {a.name.lower(): i for i, a in enumerate(shape.answers)}
     bounds: list[ast.Bound | None] = [None] * len(shape.answers)
     for within in coherency.bounds:
-        if within.column is None:
-            if len(shape.answers) != 1:
-                names = ", ".join(a.name for a in shape.answers)
-                raise DeadbandError(
-                    "say which column the bound is for",
-                    within.span,
-                    detail=f"the aggregates are {names}",
-                    hint=f"write COHERENCY {shape.answers[0].name} WITHIN {within.bound}",
-                )
-            index = 0
-        else:
-            index = answers.get(within.column.key, -1)
-            if index < 0:
-                raise _not_an_answer(within.column, shape)
+        if within.column is None and len(shape.answers) != 1:
+            raise DeadbandError(
+                "say which column the bound is for",
+                within.span,
+                detail=f"the aggregates are {', '.join(aggregates)}",
+                hint=f"write COHERENCY {aggregates[0]} WITHIN {within.bound}",
+            )
+        index = 0 if within.column is None else answers[within.column.key]
         if bounds[index] is not None:
             raise DeadbandError(f"{shape.answers[index].name} has two bounds", within.span, hint="keep one of them")
         bounds[index] = within.bound
     return tuple(bounds)
 
 
-def _not_an_answer(column: ast.Name, shape: LinearAggregate) -> DeadbandError:
-    names = [a.name for a in shape.answers]
-    if column.key in (o.name.lower() for o in shape.outputs):
+def _aggregates(template: Template) -> list[str]:
+    """The names of the outputs that have an aggregate."""
+    outputs = zip(template.body.columns, template.body.query.selects)
+    return [name for name, output in outputs if has_aggregate(output)]
+
+
+def _not_an_aggregate(column: ast.Name, template: Template, aggregates: list[str]) -> DeadbandError:
+    the_aggregates = f"the aggregates are {', '.join(aggregates)}" if aggregates else "the query has no aggregate"
+    if column.key in (c.lower() for c in template.body.columns):
         return DeadbandError(
             f"{column.text} is not an aggregate, so it cannot have a bound",
             column.span,
-            detail=f"the aggregates are {', '.join(names)}",
-            hint=f"write COHERENCY {names[0]} WITHIN …",
+            detail=the_aggregates,
+            hint=f"write COHERENCY {aggregates[0]} WITHIN …" if aggregates else _FOR,
         )
-    return DeadbandError(
-        f"unknown column {column.text}",
-        column.span,
-        detail=f"the query has {', '.join(o.name for o in shape.outputs)}",
-        hint=did_you_mean(column.text, names) or f"the aggregates are {', '.join(names)}",
-    )
+    hint = did_you_mean(column.text, template.body.columns)
+    if hint is None:
+        unnamed = next((a for a in aggregates if a.startswith("_col_")), None)
+        hint = the_aggregates if unnamed is None else f"name the aggregate {unnamed} with AS {column.text}"
+    detail = f"the query has {', '.join(template.body.columns)}"
+    return DeadbandError(f"unknown column {column.text}", column.span, detail=detail, hint=hint)
 
 
-def _not_linear(coherency: ast.Coherency, query: ast.Query, template: Template) -> DeadbandError:
+_FOR = "COHERENCY is for SUM, AVG and COUNT of expressions affine in one keyed stream's values"
+
+
+def _not_linear(coherency: ast.Coherency, template: Template) -> DeadbandError:
     if isinstance(template.shape, ExtremumAggregate):
         return not_supported_yet("COHERENCY on MIN and MAX", coherency.span)
     error = template.not_linear
     assert error is not None
-    # The template may come from another query of the same signature: same tokens, other places.
-    node_span = span_of(error.node, template.sql)
-    same_text = template.sql.text == query.body.text
-    span = query.body.span.within(node_span.start - template.sql.span.start, node_span.end - template.sql.span.start)
+    span = span_of(error.node, template.sql)
+    written = " ".join(span.text.split())
     return DeadbandError(
         "COHERENCY cannot be kept here",
-        span if same_text else query.body.span,
-        detail=error.reason,
-        hint="COHERENCY is for SUM, AVG and COUNT of expressions affine in one keyed stream's values; "
-        "without the clause the query runs exactly",
+        span,
+        detail=error.reason.replace(error.node.sql("spark"), written),
+        hint=f"{_FOR}; without the clause the query runs exactly",
     )

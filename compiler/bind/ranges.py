@@ -6,6 +6,7 @@ are moved over the comparison, so that what belongs to the data stands left and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from sqlglot import exp
 from deadband.compiler.bind.block import aliases_of
 from deadband.compiler.logical import Range
 
-__all__ = ["Comparison", "comparisons", "range_on"]
+__all__ = ["Comparison", "comparisons", "number_of", "range_on"]
 
 _OPS = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -59,6 +60,17 @@ def range_on(comparison: Comparison, data: Collection[str]) -> tuple[tuple[exp.E
     return tuple(a for a, _ in mine), Range(attribute, op, bound)
 
 
+def number_of(node: exp.Expression) -> float | None:
+    """The value of a numeric literal."""
+    if not isinstance(node, exp.Literal) or node.is_string:
+        return None
+    try:
+        value = float(node.this)
+    except ValueError:  # digits of other scripts
+        return None
+    return value if math.isfinite(value) else None
+
+
 # ---------------------------------------------------------------- affine forms with numeric coefficients
 
 _Affine = tuple[dict[exp.Expression, float], float]
@@ -69,8 +81,9 @@ def _affine(node: exp.Expression) -> _Affine:
         return _affine(node.this)
     if isinstance(node, exp.Neg):
         return _plus(({}, 0.0), _affine(node.this), -1.0)
-    if isinstance(node, exp.Literal) and not node.is_string:
-        return {}, float(node.this)
+    number = number_of(node)
+    if number is not None:
+        return {}, number
     if isinstance(node, exp.Add | exp.Sub):
         return _plus(_affine(node.this), _affine(node.expression), 1.0 if isinstance(node, exp.Add) else -1.0)
     if isinstance(node, exp.Mul):
@@ -100,8 +113,8 @@ def _text(atoms: list[tuple[exp.Expression, float]], constant: float) -> str:
     """An affine form as people write it: q.x - 2 * s.lo + 3."""
     words: list[str] = []
     for atom, coefficient in atoms:
-        size = atom.sql("spark") if abs(coefficient) == 1 else f"{abs(coefficient):g} * {atom.sql('spark')}"
+        size = atom.sql("spark") if abs(coefficient) == 1 else f"{abs(coefficient):.15g} * {atom.sql('spark')}"
         words += (["-" if coefficient < 0 else "+"] if words else (["-"] if coefficient < 0 else [])) + [size]
     if constant or not words:
-        words += (["-" if constant < 0 else "+"] if words else (["-"] if constant < 0 else [])) + [f"{abs(constant):g}"]
+        words += (["-" if constant < 0 else "+"] if words else (["-"] if constant < 0 else [])) + [f"{abs(constant):.15g}"]
     return " ".join(words)

@@ -30,7 +30,7 @@ def shape_of(body: Body) -> tuple[Shape, NotAffine | None]:
     try:
         block = block_of(body)
     except NotFlat as error:
-        return Exact(str(error)), NotAffine(body.query, str(error))
+        return Exact(error.reason), NotAffine(error.node, error.reason)
     try:
         return linear_aggregate(block), None
     except NotAffine as error:
@@ -51,7 +51,7 @@ def extremum_aggregate(block: Block) -> ExtremumAggregate | None:
     except NotAffine:
         return None
     answers = [o for o in block.outputs if has_aggregate(o)]
-    if not stream.key or not answers or not all(isinstance(affine_of(o)[0], exp.Min | exp.Max) for o in answers):
+    if not stream.key or not answers or not all(isinstance(affine_of(o).aggregate, exp.Min | exp.Max) for o in answers):
         return None
     return ExtremumAggregate(stream, _texts(block.groups), _texts(answers))
 
@@ -63,7 +63,7 @@ def range_aggregate(block: Block) -> RangeAggregate | None:
         return None
     alias, subscriptions, ranges = found
     answers = [o for o in block.outputs if has_aggregate(o)]
-    if not all(isinstance(affine_of(a)[0], _RANGE_AGGREGATES) for a in answers):
+    if not all(isinstance(affine_of(a).aggregate, _RANGE_AGGREGATES) for a in answers):
         return None
     if any(c.table == alias for g in block.groups for c in g.find_all(exp.Column)):
         return None

@@ -12,6 +12,7 @@ from deadband.compiler import ast
 from deadband.compiler.bind.body import parse_sql, span_of
 from deadband.compiler.catalog import Stream
 from deadband.compiler.errors import DeadbandError, did_you_mean
+from deadband.grammar import STREAM_CLAUSES
 
 __all__ = ["stream_of"]
 
@@ -26,7 +27,8 @@ def stream_of(statement: ast.CreateStream) -> Stream:
         if column.name.key in types:
             raise DeadbandError(f"column {column.name.text} is declared twice", column.name.span, hint="keep one of them")
         if column.name.key.startswith("__"):
-            raise DeadbandError("column names that begin with __ are reserved", column.name.span)
+            hint = "leave the underscores out"
+            raise DeadbandError("column names that begin with __ are reserved", column.name.span, hint=hint)
         types[column.name.key] = _type(column.type)
         columns[column.name.text] = types[column.name.key].sql("spark")
     if statement.timestamp_by is None:
@@ -40,13 +42,15 @@ def stream_of(statement: ast.CreateStream) -> Stream:
         raise DeadbandError(
             f"event time must be a timestamp, a date or a number, not {types[time].sql('spark')}",
             statement.timestamp_by.span,
+            hint="declare the column with such a type; sources are cast to it",
         )
     key = tuple(_column(k, columns) for k in statement.key)
     for name in statement.key:
         if name.key == time:
             raise DeadbandError("the event time cannot be part of the key", name.span, hint="a key has one row a tick")
-    if len(set(key)) < len(key):
-        raise DeadbandError("a column stands in the key twice", statement.key[-1].span)
+    for i, name in enumerate(statement.key):
+        if name.key in key[:i]:
+            raise DeadbandError(f"{name.text} stands in the key twice", name.span, hint="keep one of them")
     return Stream(
         name=statement.name.text,
         columns=columns,
@@ -64,6 +68,10 @@ def stream_of(statement: ast.CreateStream) -> Stream:
 
 
 def _type(sql: ast.Sql) -> exp.DataType:
+    found = re.search(r"\s(NOT\s+NULL|NULL|DEFAULT|COMMENT|PRIMARY|UNIQUE|CHECK)\b", sql.text, re.I)
+    if found:
+        span = sql.span.within(found.start(1), len(sql.text))
+        raise DeadbandError(f"unexpected {found[1].upper()}", span, hint="a column of a stream is a name and a type")
     text = re.sub(r"\bDOUBLE\s+PRECISION\b", "DOUBLE", sql.text, flags=re.I)
     try:
         found = exp.DataType.build(text, dialect="spark")
@@ -92,9 +100,23 @@ def _condition(statement: ast.CreateStream, columns: dict[str, str]) -> str | No
         return None
     if not statement.key:
         raise DeadbandError("DELETE WHEN needs a KEY", sql.span, hint="only the row of a key can be removed")
-    tree = parse_sql(sql)
-    if isinstance(tree, exp.Query) or tree.find(exp.Query, exp.AggFunc, exp.Window):
-        raise DeadbandError("DELETE WHEN takes a condition on one row", sql.span)
+    tree = parse_sql(sql, clauses=STREAM_CLAUSES)
+    if isinstance(tree, exp.Query) or tree.find(exp.Query, exp.AggFunc, exp.Window) or not _is_condition(tree, columns):
+        raise DeadbandError("DELETE WHEN takes a condition on one row", sql.span, hint="for example DELETE WHEN price IS NULL")
     for column in tree.find_all(exp.Column):
+        if column.table and column.table.lower() != statement.name.key:
+            hint = "DELETE WHEN sees the columns of the row only"
+            raise DeadbandError(f"unknown relation {column.table}", span_of(column, sql), hint=hint)
         _column(ast.Name(column.name, span_of(column, sql)), columns)
+        column.set("table", None)
     return tree.sql("spark")
+
+
+def _is_condition(tree: exp.Expression, columns: dict[str, str]) -> bool:
+    """False where it is plain that the tree is no truth value."""
+    tree = tree.unnest()
+    if isinstance(tree, exp.Column):
+        return {c.lower(): t for c, t in columns.items()}.get(tree.name.lower(), "BOOLEAN") == "BOOLEAN"
+    if isinstance(tree, exp.Binary):
+        return isinstance(tree, exp.Predicate | exp.Connector)
+    return not isinstance(tree, exp.Literal | exp.Neg | exp.Alias)

@@ -7,6 +7,7 @@ a feature) stay in the signature. A later body of the same signature costs one t
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -14,14 +15,14 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 from deadband.compiler import ast
-from deadband.compiler.bind.block import NotFlat, block_of
-from deadband.compiler.bind.body import body_of, tokens_of
+from deadband.compiler.bind.block import Block, NotFlat, block_of
+from deadband.compiler.bind.body import body_of, too_deep, tokens_of
 from deadband.compiler.bind.linear_form import NotAffine
 from deadband.compiler.bind.shapes import shape_of
 from deadband.compiler.catalog import Catalog
 from deadband.compiler.logical import Body, LinearAggregate, Shape
 
-__all__ = ["PARAMETERS", "QUERY", "Template", "Templates", "parameterised"]
+__all__ = ["PARAMETERS", "QUERY", "Template", "Templates", "parameterised", "shape_with"]
 
 Literal: TypeAlias = str | int | float
 
@@ -66,7 +67,9 @@ class Templates:
             self._parameters.clear()
             self._templates.clear()
         tokens = tokens_of(sql)
-        signature = tuple([_category(t) if t.token_type in _LITERALS else t.text for t in tokens])
+        signature = tuple(
+            [_category(t.text, t.token_type == TokenType.STRING) if t.token_type in _LITERALS else t.text for t in tokens]
+        )
         parameters = self._parameters.get(signature)
         template = None
         if parameters is not None:
@@ -84,6 +87,10 @@ class Templates:
         self._version = catalog.version  # after binding: looking tables up may have grown the catalog
         return template, tuple([_value(tokens[i]) for i in parameters])
 
+    def alone(self, sql: ast.Sql, catalog: Catalog) -> Template:
+        """The template of a body by itself."""
+        return _bind(sql, catalog, tokens_of(sql))
+
 
 def parameterised(node: exp.Expression, starts: tuple[int, ...]) -> exp.Expression:
     """The node with its parameters read from the table PARAMETERS."""
@@ -97,52 +104,94 @@ def parameterised(node: exp.Expression, starts: tuple[int, ...]) -> exp.Expressi
     return node.copy().transform(replace)
 
 
+def shape_with(template: Template, literals: tuple[Literal, ...]) -> Shape:
+    """The shape of a body of this template, in its own literals."""
+    values = dict(zip(template.starts, literals, strict=True))
+
+    def replace(n: exp.Expression) -> exp.Expression:
+        if not isinstance(n, exp.Literal) or n.meta.get("start") not in values:
+            return n
+        value = values[n.meta["start"]]
+        return exp.Literal.string(value) if isinstance(value, str) else exp.Literal.number(value)
+
+    body = template.body
+    query = body.query.copy().transform(replace)
+    return shape_of(Body(query, body.streams, body.tables, body.columns))[0]
+
+
 def _bind(sql: ast.Sql, catalog: Catalog, tokens: list[Token]) -> Template:
-    body = body_of(sql, catalog, tokens)
-    shape, not_linear = shape_of(body)
     try:
-        select = block_of(body).select
+        body = body_of(sql, catalog, tokens)
+        shape, not_linear = shape_of(body)
+        block = block_of(body)
     except NotFlat:
         return Template(body, shape, not_linear, sql, (), ())
+    except RecursionError:
+        raise too_deep(sql) from None
     in_features = set()
     if isinstance(shape, LinearAggregate):
         in_features = {n.meta.get("start") for f in shape.features for n in f.find_all(exp.Literal)}
+    decimals = _decimals(block, catalog)
     places = {
         n.meta["start"]: n
-        for n in select.find_all(exp.Literal)
-        if "start" in n.meta and n.meta["start"] not in in_features and _may_vary(n)
+        for n in block.select.find_all(exp.Literal)
+        if "start" in n.meta and n.meta["start"] not in in_features and _may_vary(n, decimals)
     }
     starts = tuple(sorted(places))
-    return Template(body, shape, not_linear, sql, starts, tuple(_type(places[s]) for s in starts), select)
+    types = tuple(_TYPES[_category(places[s].this, places[s].is_string)] for s in starts)
+    return Template(body, shape, not_linear, sql, starts, types, block.select)
 
 
-def _may_vary(literal: exp.Expression) -> bool:
-    node, in_aggregate, in_condition = literal, False, False
+def _may_vary(literal: exp.Expression, decimals: set[tuple[str, str]]) -> bool:
+    category = _category(literal.this, literal.is_string)
+    if category not in _TYPES:
+        return False
+    node, in_aggregate, in_condition, scales = literal, False, False, False
     while node.parent is not None and not isinstance(node.parent, exp.Select):
         node = node.parent
         if not isinstance(node, _TRANSPARENT):
             return False
+        if category == _DECIMAL and not isinstance(node, exp.Connector | exp.Where | exp.Join | exp.Filter):
+            # exact decimals have a precision of their own; a parameter is a double
+            if any((c.table, c.name) in decimals for c in node.find_all(exp.Column)):
+                return False
+        scales |= isinstance(node, exp.Mul | exp.Div | exp.Mod)
         in_aggregate |= isinstance(node, exp.AggFunc)
-        in_condition |= isinstance(node, exp.Where | exp.Join)
-    return in_aggregate or in_condition
+        in_condition |= isinstance(node, exp.Where | exp.Join | exp.Filter)
+    return in_aggregate and not in_condition or in_condition and not scales  # a coefficient makes a range, zero unmakes it
 
 
-def _category(token: Token) -> str:
-    if token.token_type == TokenType.STRING:
-        return "?string"
-    return "?int" if token.text.isdigit() and len(token.text) < 10 else "?double"
+def _decimals(block: Block, catalog: Catalog) -> set[tuple[str, str]]:
+    """The columns of the block that are exact decimals."""
+    types: dict[str, dict[str, str] | None] = {alias: stream.types for alias, stream in block.streams.items()}
+    for alias, table in block.tables.items():
+        relation = catalog.relation(table)
+        types[alias] = None if relation is None else relation.types
+    return {(a, c) for a, ts in types.items() for c, t in (ts or {}).items() if t.lower().startswith(("decimal", "numeric"))}
 
 
-def _type(literal: exp.Expression) -> str:
-    if literal.is_string:
-        return "STRING"
-    return "INT" if literal.this.isdigit() and len(literal.this) < 10 else "DOUBLE"
+# ---------------------------------------------------------------- literals
+
+_STRING, _INT, _DECIMAL, _DOUBLE = "?string", "?int", "?decimal", "?double"
+_TYPES = {_STRING: "STRING", _INT: "INT", _DECIMAL: "DOUBLE", _DOUBLE: "DOUBLE"}
+_DIGITS = frozenset("0123456789")
+
+
+def _category(text: str, is_string: bool) -> str:
+    """What literals of one template have in common; a number that is none of these stands for itself."""
+    if is_string:
+        return _STRING
+    if _DIGITS.issuperset(text):
+        return _INT if len(text) < 10 else text
+    if _DIGITS.issuperset(text.replace(".", "", 1)) and len(text) > 1:
+        return _DECIMAL
+    return _DOUBLE if re.fullmatch(r"[0-9]*\.?[0-9]+[eE][+-]?[0-9]{1,2}", text) else text
 
 
 def _value(token: Token) -> Literal:
     if token.token_type == TokenType.STRING:
         return token.text
-    return int(token.text) if token.text.isdigit() and len(token.text) < 10 else float(token.text.rstrip("LlDdFf"))
+    return int(token.text) if _DIGITS.issuperset(token.text) else float(token.text)
 
 
 def _fixed(tokens: list[Token], parameters: tuple[int, ...]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from deadband.compiler.bind.template import shape_with
 from deadband.compiler.explain.guarantee import guarantee
 from deadband.compiler.explain.html import html_of
 from deadband.compiler.explain.mermaid import mermaid_of
@@ -60,11 +61,11 @@ class Plan:
 
     def _shape(self) -> dict[str, Any]:
         """The shape; a query folded into another's group is told by the literals it differs in."""
-        found = {"name": self.query.shape.name, **self.query.shape.detail()}
         first = self.choice.operator.group.first
-        if first is not self.query:
-            found |= {"like": first.name, "literals": list(self.query.literals)}
-        return found
+        if first is self.query:
+            return {"name": self.query.shape.name, **self.query.shape.detail()}
+        shape = shape_with(self.query.template, self.query.literals)
+        return {"name": shape.name, **shape.detail(), "like": first.name, "literals": list(self.query.literals)}
 
     @property
     def text(self) -> str:

@@ -112,7 +112,7 @@ def tables_read(query: exp.Expr) -> Iterator[exp.Table]:
             own = ctes | {cte.alias.lower()}
             stack.append((cte.this, own if recursive else ctes))
             ctes = own
-        if isinstance(node, exp.Table) and _plain_name(node) not in ctes | {""}:
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and _plain_name(node) not in ctes:
             yield node
         stack.extend((c, ctes) for c in node.iter_expressions() if c is not with_ and not isinstance(c, exp.Hint))
 

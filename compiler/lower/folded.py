@@ -1,7 +1,7 @@
 """A body that serves all queries of a folded group: its parameters are columns of one static table.
 
-Before: SELECT MIN(q.per) … WHERE q.risk > 3. After: SELECT __p.__query, MIN(q.per) … CROSS JOIN __params AS __p
-WHERE q.risk > __p.p0 GROUP BY __p.__query.
+Before: SELECT MIN(q.per) FROM q … WHERE q.risk > 3. After: SELECT __p.__query, MIN(q.per) FROM __params AS __p CROSS
+JOIN q … WHERE q.risk > __p.p0 GROUP BY __p.__query.
 """
 
 from __future__ import annotations
@@ -26,5 +26,10 @@ def folded(template: Template) -> exp.Select:
 
 
 def parameter_join(select: exp.Select) -> None:
-    """Adds the parameter table to the joins of a block."""
-    select.join(exp.to_table(PARAMETERS, alias="__p"), join_type="cross", copy=False)
+    """Puts the parameter table first, where every ON sees it."""
+    source, joins = select.args["from_"], select.args.get("joins") or []
+    for join in joins:
+        if not (join.args.get("on") or join.side or join.kind):  # a comma hides what comes before it from later ONs
+            join.set("kind", "CROSS")
+    select.set("joins", [exp.Join(this=source.this, kind="CROSS"), *joins])
+    select.set("from_", exp.From(this=exp.to_table(PARAMETERS, alias="__p")))

@@ -12,21 +12,20 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from deadband.compiler.bind.template import QUERY
+from deadband.compiler.errors import DeadbandError
 from deadband.compiler.lower.as_of import TICK
 from deadband.compiler.physical import SparkExact
-from deadband.compiler.errors import DeadbandError
 from deadband.runtime.clock import Clock, coarse, one_clock
 from deadband.runtime.context import Context, parameters
 from deadband.runtime.operators.spark_exact import changes
 from deadband.runtime.sources.clean import SEQ, TIME
 from deadband.runtime.sources.frames import from_arrow
 from deadband.runtime.sources.input import StreamInput
-from deadband.runtime.sql import first_line, temp_views
+from deadband.runtime.sql import SPARK_ERRORS, first_line, temp_views
 
 __all__ = ["ExactResult", "exact_replay", "ticked"]
 
@@ -131,7 +130,7 @@ def _running(plan: SparkExact) -> Iterator[None]:
     """What Spark says of a query while it runs, as our error."""
     try:
         yield
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise DeadbandError(f"{plan.group.first.name} failed on Spark", detail=first_line(error)) from error
 
 

@@ -12,7 +12,6 @@ for each of these ticks; compiler/lower/as_of.py decides which.
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -26,10 +25,13 @@ from sqlglot import exp
 
 from deadband.compiler.errors import DeadbandError
 from deadband.compiler.lower.as_of import FROM, NEVER, TICK, TICKS, TICKS_OF, TO, VERSIONS_OF, AsOf, tables_read
+from deadband.runtime.sources.clean import DELETED, SEQ
+from deadband.runtime.sources.frames import quoted
+from deadband.runtime.sql import first_line, temp_views
 
 __all__ = ["carry", "changes"]
 
-SEQ, DELETED, DIFF = "__seq", "__deleted", "diff"
+DIFF = "diff"
 # cached batches are skipped by statistics that leave out NaN (SPARK-58482), which is greater than any number
 NO_PRUNING = ("spark.sql.inMemoryColumnarStorage.partitionPruning", "false")
 CHUNK_ROWS = 1_000_000  # answers kept on the driver before their differences are taken
@@ -57,7 +59,7 @@ def changes(
         try:
             return _FORMS[plan.form](batch, plan.query).localCheckpoint(eager=False)
         except AnalysisException as error:
-            log.warning("one job a tick, since Spark refused the query over all ticks: %s", _first_line(error))
+            log.warning("one job a tick, since Spark refused the query over all ticks: %s", first_line(error))
         except PySparkException as error:
             raise _cannot_run(error) from error
     try:
@@ -71,7 +73,7 @@ def carry(frames: Mapping[str, DataFrame], keys: Mapping[str, Sequence[str]]) ->
     carried = {}
     for name, frame in frames.items():
         last = _spans(frame, keys[name]).where(F.col(TO) == NEVER)
-        carried[name] = last.withColumn(TICK, F.lit(-1).cast("bigint")).select(frame.columns)
+        carried[name] = last.withColumn(TICK, F.lit(-1).cast("bigint")).select(*map(quoted, frame.columns))
     return carried
 
 
@@ -185,7 +187,7 @@ def _spans(frame: DataFrame, key: Sequence[str]) -> DataFrame:
     start = F.col(TICK)
     end = F.lit(NEVER)
     if key:
-        in_order = Window.partitionBy(*key).orderBy(TICK, SEQ)
+        in_order = Window.partitionBy(*map(quoted, key)).orderBy(TICK, SEQ)
         end = F.coalesce(F.lead(TICK).over(in_order), end)
     spans = frame.withColumn(FROM, start).withColumn(TO, end.cast("bigint"))
     return spans.where(~F.col(DELETED) & (F.col(FROM) < F.col(TO)))
@@ -198,27 +200,22 @@ def _state(spans: DataFrame, tick: int) -> DataFrame:
 def _retimed(frame: DataFrame, indexes: DataFrame) -> DataFrame:
     """The frame with every __tick replaced by its __index."""
     found = frame.join(F.broadcast(indexes), TICK)
-    return found.withColumn(TICK, F.col("__index")).select(frame.columns)
+    return found.withColumn(TICK, F.col("__index")).select(*map(quoted, frame.columns))
 
 
 def _answer(batch: _Batch, query: exp.Query, tables: Mapping[str, DataFrame]) -> DataFrame:
     """A query over some tables, which no other query sees."""
-    suffix = uuid.uuid4().hex
-    names = {name: f"{name}_{suffix}" for name in tables}
-    query = query.copy()
-    for table in list(tables_read(query)):
-        name = {**batch.views, **names}.get(table.name.lower())
-        if name is not None:
-            if not table.alias:
-                table.set("alias", exp.TableAlias(this=table.this.copy()))
-            table.set("this", exp.to_identifier(name, quoted=True))
-    try:
-        for name, frame in tables.items():
-            frame.createOrReplaceTempView(names[name])
-        return batch.spark.sql(query.sql("spark"))
-    finally:
-        for name in names.values():
-            batch.spark.catalog.dropTempView(name)
+    with temp_views(tables) as names:
+        names = {**{name.lower(): view for name, view in batch.views.items()}, **names}
+        query = query.copy()
+        for table in list(tables_read(query)):
+            view = names.get(".".join(part.name for part in table.parts).lower())
+            if view is not None:
+                table.set("alias", table.args.get("alias") or exp.TableAlias(this=table.this.copy()))
+                table.set("this", exp.to_identifier(view, quoted=True))
+                table.set("db", None)
+                table.set("catalog", None)
+        return batch.spark.sql(query.sql("spark", identify=True))
 
 
 def _comparable(rows: DataFrame) -> DataFrame:
@@ -273,8 +270,4 @@ def _named(found: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def _cannot_run(error: PySparkException) -> DeadbandError:
-    return DeadbandError("Spark cannot run this query", detail=_first_line(error))
-
-
-def _first_line(error: PySparkException) -> str:
-    return str(error).strip().splitlines()[0]
+    return DeadbandError("Spark cannot run this query", detail=first_line(error))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import decimal
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -17,7 +16,7 @@ from deadband.compiler.catalog import Stream
 from deadband.compiler.errors import DeadbandError, did_you_mean
 from deadband.runtime.clock import LONG_DIGITS
 from deadband.runtime.sources.frames import quoted
-from deadband.runtime.sql import first_line
+from deadband.runtime.sql import SPARK_ERRORS, first_line
 
 __all__ = ["DELETED", "REJECT", "SEQ", "TIME", "clean", "schema_of"]
 
@@ -63,7 +62,7 @@ def clean(frame: DataFrame, stream: Stream) -> DataFrame:
             deleted.alias(DELETED),
             F.coalesce(*reasons).alias(REJECT),
         )
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise DeadbandError(
             f"the rows of {stream.name} do not fit its columns", stream.span, detail=first_line(error)
         ) from error

@@ -8,6 +8,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from deadband.compiler.errors import DeadbandError
@@ -27,8 +29,8 @@ _WIDER = {
 }
 
 
-def as_frame(spark: SparkSession, data: Any, name: str) -> DataFrame:
-    """A Spark frame from a Spark, pandas or pyarrow one."""
+def as_frame(spark: SparkSession, data: Any, name: str, ntz: bool = False) -> DataFrame:
+    """A Spark frame from a Spark, pandas or pyarrow one; a timestamp without a zone is of the session's, or with ntz of none."""
     if isinstance(data, DataFrame):
         return data
     if not isinstance(data, pd.DataFrame | pa.Table | pa.RecordBatch):
@@ -45,7 +47,8 @@ def as_frame(spark: SparkSession, data: Any, name: str) -> DataFrame:
             arrays: Sequence = [_array(data[c]) for c in data.columns]
         else:
             arrays = data.columns
-        return from_arrow(spark, pa.table(list(map(_plain, arrays)), names=names))
+        frame = from_arrow(spark, pa.table(list(map(_plain, arrays)), names=names))
+        return frame if ntz else _zoned(frame)
     except Exception as error:
         raise DeadbandError(f"the frame for {name} cannot be read by Spark", detail=str(error).split("\n")[0]) from error
 
@@ -83,6 +86,12 @@ def _plain(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     kind = array.type.value_type if isinstance(array.type, pa.DictionaryType) else array.type
     kind = _WIDER.get(kind, kind)
     return array if kind == array.type else array.cast(kind)
+
+
+def _zoned(frame: DataFrame) -> DataFrame:
+    """TIMESTAMP_NTZ as TIMESTAMP, by Spark's rules for wall-clock times that the zone has twice or never."""
+    zoneless = [f.name for f in frame.schema if isinstance(f.dataType, T.TimestampNTZType)]
+    return frame.withColumns({name: F.col(quoted(name)).cast("timestamp") for name in zoneless}) if zoneless else frame
 
 
 def _series(column: pa.ChunkedArray, timezone: str) -> pd.Series:

@@ -12,7 +12,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from sqlglot import exp
@@ -23,7 +22,7 @@ from deadband.runtime.clock import Clock
 from deadband.runtime.sources.batch import with_features
 from deadband.runtime.sources.clean import REJECT, TIME, clean, schema_of
 from deadband.runtime.sources.frames import as_frame
-from deadband.runtime.sql import first_line
+from deadband.runtime.sql import SPARK_ERRORS, first_line
 from deadband.runtime.tables import table_name
 
 __all__ = ["StreamInput", "read_source", "source_error"]
@@ -36,7 +35,7 @@ class StreamInput:
         self.stream = stream
         self._spark = spark
         self._size = len(data) if isinstance(data, pd.DataFrame | pa.Table) else None
-        frame = read_source(spark, stream) if data is None else as_frame(spark, data, stream.name)
+        frame = read_source(spark, stream) if data is None else as_frame(spark, data, stream.name, ntz=True)
         self.frame = clean(frame, stream)
         if self._size is None:
             self.frame = self.frame.persist()  # read once, whatever asks: the clock, the kernels, the exact jobs
@@ -112,7 +111,7 @@ def read_source(spark: SparkSession, stream: Stream) -> DataFrame:
 def _reading(stream: Stream) -> Iterator[None]:
     try:
         yield
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise source_error(stream, error) from error
 
 

@@ -12,6 +12,7 @@ from deadband.compiler.catalog import Stream
 from deadband.compiler.errors import DeadbandError
 from deadband.runtime.sources.clean import schema_of
 from deadband.runtime.sources.input import source_error
+from deadband.runtime.sql import SPARK_ERRORS
 
 __all__ = ["read_stream"]
 
@@ -41,7 +42,7 @@ def read_stream(spark: SparkSession, stream: Stream, given: Any | None) -> DataF
         return reader.load()
     except KeyError:
         raise DeadbandError(f"the source of {stream.name} needs a name", hint="USING table OPTIONS (name 'history')") from None
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise source_error(stream, error) from error
 
 

@@ -134,9 +134,9 @@ CREATE CONTINUOUS QUERY total AS
   SELECT h.account, SUM(q.price) AS value FROM holdings h FULL JOIN quotes q ON q.symbol = h.symbol GROUP BY h.account
   COHERENCY value WITHIN 80;
 
---- a natural join
+--- a semi join
 CREATE CONTINUOUS QUERY total AS
-  SELECT SUM(price) AS value FROM holdings NATURAL JOIN quotes COHERENCY value WITHIN 80;
+  SELECT SUM(price) AS value FROM quotes q LEFT SEMI JOIN holdings h ON q.symbol = h.symbol COHERENCY value WITHIN 80;
 
 --- a sample
 CREATE CONTINUOUS QUERY total AS
@@ -202,6 +202,7 @@ CREATE CONTINUOUS QUERY total AS
   FROM quotes q JOIN holdings h ON q.symbol = h.symbol COHERENCY value WITHIN 80;
 
 --- the same mistake after a query of the same shape
-CREATE CONTINUOUS QUERY one AS SELECT SUM(GREATEST(q.price - h.strike, 10)) AS value FROM quotes q JOIN options h USING (symbol);
+CREATE CONTINUOUS QUERY one AS SELECT SUM(GREATEST(q.price, h.strike)) AS value FROM quotes q JOIN options h USING (symbol)
+  WHERE h.strike > 1000;
 CREATE CONTINUOUS QUERY two AS
-  SELECT SUM(GREATEST(q.price - h.strike, 2)) AS value FROM quotes q JOIN options h USING (symbol) COHERENCY WITHIN 5;
+  SELECT SUM(GREATEST(q.price, h.strike)) AS value FROM quotes q JOIN options h USING (symbol) WHERE h.strike > 2 COHERENCY WITHIN 5;

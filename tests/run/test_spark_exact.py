@@ -405,6 +405,19 @@ def test_nothing_is_left_behind_and_nothing_computed_twice(spark, small_world, s
     assert rows_of(found) == rows_of(found) == small_world.found(sql)
 
 
+def test_columns_may_have_any_name(spark):
+    rows = [("x", 1, 0, 0, False), ("x", 2, 1, 1, False), ("y", 3, 1, 2, False)]
+    frame = spark.createDataFrame(rows, "`a.b c` string, `select` int, __tick bigint, __seq bigint, __deleted boolean")
+    body = sqlglot.parse_one("SELECT o.`a.b c` AS `k.k`, o.`select` AS k FROM odd AS o", dialect="spark")
+    plan = as_of(body, {"odd": True})
+    for form in (plan, replace(plan, form="jobs", query=plan.body)):
+        found = spark_exact.changes(spark, form, {"odd": frame}, {"odd": ["a.b c"]}, 2)
+        assert found.columns == ["__tick", "diff", "k.k", "k"]
+        assert rows_of(found) == [(0, 1, "x", 1), (1, -1, "x", 1), (1, 1, "x", 2), (1, 1, "y", 3)]
+    carried = spark_exact.carry({"odd": frame}, {"odd": ["a.b c"]})["odd"]
+    assert sorted(row[:3] for row in carried.collect()) == [("x", 2, -1), ("y", 3, -1)]
+
+
 def test_static_tables_may_be_read_from_snapshots(spark, world):
     sql = (
         "WITH limits AS (SELECT symbol FROM holdings) SELECT q.symbol, holdings.account "
@@ -412,9 +425,12 @@ def test_static_tables_may_be_read_from_snapshots(spark, world):
     )
     snapshot = spark.createDataFrame([("zoe", "A", 1.0)], "account string, symbol string, shares double")
     snapshot.createOrReplaceTempView("snapshot")
+    elsewhere = sql.replace("FROM holdings", "FROM db.holdings")
     found = world.changes(plan_of(sql), views={"holdings": "snapshot", "limits": "no_such_view"})
+    other = world.changes(plan_of(elsewhere), views={"holdings": "snapshot", "db.holdings": "snapshot"})
     spark.catalog.dropTempView("snapshot")
     assert {row["account"] for row in found.collect()} == {"zoe"}
+    assert rows_of(found) == rows_of(other)
 
 
 def test_columns_without_equality_are_refused(small_world):
