@@ -235,7 +235,8 @@ def assumptions(choice: Choice, statistics: Statistics | None) -> tuple[str, ...
         return ()
     if statistics is None:
         return (_ASSUMED, "equal rates: a group reports at most one row a tick")
-    return ("items move independently of each other, as random walks with the moments of the stream's own source",)
+    walks = "answers move as random walks, with the moments of the stream's own source"
+    return (walks,) if statistics.paired else (walks, "items move independently of each other")
 
 
 def _planned(group: Group, query: Query, statistics: Callable[[Group], Statistics | None]) -> Plan:

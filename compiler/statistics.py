@@ -19,6 +19,7 @@ class Statistics:
     edges: int
     baseline: float
     reported: float
+    paired: bool = True  # whether it is known how items move together
 
     def estimate(self) -> dict[str, Any]:
         return {

@@ -8,8 +8,6 @@ from deadband.compiler.errors import DeadbandError
 from deadband.compiler.explain import Plan
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from deadband.runtime.connection import Connection
 
 __all__ = ["DeadbandError", "Plan", "compile", "connect"]
@@ -26,7 +24,7 @@ def compile(sql: str, tables: dict[str, dict[str, str] | None] | None = None, *,
     return compile_text(sql, tables, name)
 
 
-def connect(spark: SparkSession | None = None, **options: Any) -> Connection:
+def connect(spark: Any = None, **options: Any) -> Connection:
     """A connection that runs statements: on its own local SparkSession, or on the one given."""
     from deadband.runtime.connection import Connection
 

@@ -317,10 +317,8 @@ def explain(
 
 def planned(db: Connection, analyze: bool) -> list[Plan]:
     """The plans with estimates from the data and, analysed, with what a replay measured."""
-    from deadband.runtime.sources.statistics import statistics_of
-
     with status("looking at the data"):
-        plans = db._program.plans(lambda group: statistics_of(db._context, group))
+        plans = db.plans(statistics=True)
     if not (analyze and plans):
         return plans
     run = replay(db).run

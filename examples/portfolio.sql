@@ -57,6 +57,6 @@ CREATE CONTINUOUS QUERY sectors AS
   GROUP BY s.sector
   COHERENCY price WITHIN 0.1% FIDELITY 98% OVER INTERVAL '10' MINUTES;
 
--- What is promised, what runs, and what it should cost by the history of the stream. The estimate assumes that stocks
--- move independently; a market moves these together, so the report will show more messages than the estimate.
+-- What is promised, what runs, and what it should cost by the history of the stream: compare `reported` in the estimate
+-- with the messages in the report below.
 EXPLAIN CONTINUOUS QUERY portfolio;

@@ -21,8 +21,9 @@ from deadband.runtime.context import Context
 from deadband.runtime.replay import Progress, Run, replay, unknown_query
 from deadband.runtime.session import local_session
 from deadband.runtime.sources.frames import as_frame, quoted
+from deadband.runtime.sink import check_sink
 from deadband.runtime.sources.statistics import statistics_of
-from deadband.runtime.sql import SPARK_ERRORS, first_line
+from deadband.runtime.sql import SPARK_ERRORS, absolute_paths, first_line
 from deadband.runtime.tables import StaticTables, table_name
 
 __all__ = ["Connection"]
@@ -74,6 +75,7 @@ class Connection:
         if isinstance(statement, ast.SparkSql):
             return self._spark_sql(statement)
         if isinstance(statement, ast.CreateQuery):
+            check_sink(self._context, self._program.query(statement.name))
             self._context.tables.views(self._program.query(statement.name).body.tables)  # read now, as they are
         if isinstance(statement, ast.RefreshTable):
             self.refresh_table(statement.table.text)
@@ -164,9 +166,11 @@ class Connection:
         """The names of the registered queries."""
         return [q.name for q in self._program.queries.values()]
 
-    def plans(self) -> list[Plan]:
-        """The plans of all registered queries."""
-        return self._program.plans()
+    def plans(self, statistics: bool = False) -> list[Plan]:
+        """The plans of all registered queries; with statistics, streams that have a source are counted for estimates."""
+        if not statistics:
+            return self._program.plans()
+        return self._program.plans(lambda group: statistics_of(self._context, group))
 
     def _explain(self, statement: ast.Explain) -> Plan:
         plan = self._program.explained(statement, lambda group: statistics_of(self._context, group))
@@ -179,7 +183,7 @@ class Connection:
 
     def _spark_sql(self, statement: ast.SparkSql) -> DataFrame:
         try:
-            result = self.spark.sql(statement.sql.text)
+            result = self.spark.sql(absolute_paths(statement.sql.text))
         except SPARK_ERRORS as error:
             raise DeadbandError("Spark cannot run this statement", statement.span, detail=first_line(error)) from error
         for name in list(self._catalog.tables):  # what Spark knows of tables is newer than what the text told

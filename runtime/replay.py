@@ -104,7 +104,11 @@ def replay(
     """Runs all groups over the frames given and, for the other streams, over their own sources."""
     plans = [lower(g).operator for g in groups]
     streams: dict[str, Stream] = {s.name.lower(): s for g in groups for s in g.first.body.streams}
-    sources = {k: StreamInput(context.spark, s, frames.get(k)) for k, s in streams.items()}
+    shared = {s.name.lower() for p in plans if isinstance(p, SparkExact) for s in p.streams}
+    sources = {
+        k: StreamInput(context.spark, s, frames.get(k), once=k not in shared and context.driver_rows > 0)
+        for k, s in streams.items()
+    }
     tell = progress or (lambda what, done, total: None)
     try:
         results: list[DriftResult | ExactResult] = []
@@ -140,7 +144,7 @@ def _collected(
     for stream, source in sources.items():
         used = [p for p in plans if isinstance(p, EmitOnDrift) and p.shape.stream.name.lower() == stream]
         features = dict.fromkeys(f for p in used for f in p.features)
-        if used and source.rows <= context.driver_rows:
+        if used and source.fits(context.driver_rows):
             tell(f"reading {source.stream.name}", 0, 1)
             found[stream] = source.collect(list(features)), {f: i for i, f in enumerate(features)}
     return found

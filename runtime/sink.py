@@ -9,7 +9,24 @@ from deadband.compiler.logical import Query
 from deadband.runtime.context import Context
 from deadband.runtime.sql import SPARK_ERRORS, first_line
 
-__all__ = ["write_batch"]
+__all__ = ["check_sink", "write_batch"]
+
+
+def check_sink(context: Context, query: Query) -> None:
+    """A format that Spark does not know is told when the query is created, not after its first batch."""
+    if query.into is None:
+        return
+    spark = context.spark
+    lookup = spark.sparkContext._jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource
+    try:
+        lookup(query.into.format.text, spark._jsparkSession.sessionState().conf())
+    except SPARK_ERRORS as error:
+        raise DeadbandError(
+            f"Spark knows no format {query.into.format.text}",
+            query.into.format.span,
+            detail=first_line(error),
+            hint="for example parquet, csv, json, orc",
+        ) from error
 
 
 def write_batch(context: Context, query: Query, rows: DataFrame, batch: int) -> None:

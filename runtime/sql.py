@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import uuid
 from collections.abc import Iterator, Mapping
 
@@ -11,10 +12,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.tokens import TokenType
 
 from deadband.compiler.errors import DeadbandError
 
-__all__ = ["SPARK_ERRORS", "collected", "first_line", "run_query", "temp_views", "with_tables"]
+__all__ = ["SPARK_ERRORS", "absolute_paths", "collected", "first_line", "run_query", "temp_views", "with_tables"]
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)  # some of the JVM's come as they are
 
@@ -59,6 +62,26 @@ def temp_views(frames: Mapping[str, DataFrame]) -> Iterator[dict[str, str]]:
     finally:
         for name, frame in frames.items():
             frame.sparkSession.catalog.dropTempView(views[name])
+
+
+def absolute_paths(text: str) -> str:
+    """A CREATE TABLE whose relative paths count from the working directory, as they do everywhere else.
+
+    Spark takes them from its warehouse, where a csv file of the user's never is, and reads an empty table.
+    """
+    tokens = Spark().tokenize(text)
+    if [t.text.upper() for t in tokens[:2]] != ["CREATE", "TABLE"]:
+        return text
+    places = [
+        two
+        for one, two in zip(tokens, tokens[1:], strict=False)
+        if two.token_type == TokenType.STRING and one.text.lower() in ("path", "location")
+    ]
+    for token in reversed(places):
+        if "://" not in token.text and not os.path.isabs(token.text):
+            literal = exp.Literal.string(os.path.abspath(token.text)).sql("spark")
+            text = text[: token.start] + literal + text[token.end + 1 :]
+    return text
 
 
 def first_line(error: Exception) -> str:

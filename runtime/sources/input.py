@@ -27,18 +27,26 @@ from deadband.runtime.tables import table_name
 
 __all__ = ["StreamInput", "read_source", "source_error"]
 
+SMALL_BYTES = 64 << 20  # by Spark's own estimate: read on the driver without counting first
+
 
 class StreamInput:
     """One stream's rows, cleaned, in Spark; looked at only as far as asked."""
 
-    def __init__(self, spark: SparkSession, stream: Stream, data: Any | None):
+    def __init__(self, spark: SparkSession, stream: Stream, data: Any | None, once: bool = False):
+        """once: nothing but one collect() will look at the rows, if they fit on the driver."""
         self.stream = stream
         self._spark = spark
         self._size = len(data) if isinstance(data, pd.DataFrame | pa.Table) else None
         frame = read_source(spark, stream) if data is None else as_frame(spark, data, stream.name, ntz=True)
         self.frame = clean(frame, stream)
-        if self._size is None:
+        self._collectable = once and self._size is None and _estimated_bytes(self.frame) <= SMALL_BYTES
+        if self._size is None and not self._collectable:
             self.frame = self.frame.persist()  # read once, whatever asks: the clock, the kernels, the exact jobs
+
+    def fits(self, rows: int) -> bool:
+        """Whether the driver can take the rows; known without a job where Spark's estimate is small."""
+        return self._collectable or self.rows <= rows
 
     @cached_property
     def clock(self) -> Clock:
@@ -105,6 +113,10 @@ def read_source(spark: SparkSession, stream: Stream) -> DataFrame:
         if "name" in options:
             return spark.table(table_name(options["name"]))
     raise DeadbandError(f"the source of {stream.name} needs a name", hint="USING table OPTIONS (name 'history')")
+
+
+def _estimated_bytes(frame: DataFrame) -> int:
+    return int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
 
 
 @contextlib.contextmanager
