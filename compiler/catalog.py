@@ -59,6 +59,11 @@ class Stream:
         return {c.lower(): t for c, t in self.columns.items()}
 
     @cached_property
+    def spelling(self) -> dict[str, str]:
+        """Lower-case column -> as it was declared."""
+        return {c.lower(): c for c in self.columns}
+
+    @cached_property
     def time_kind(self) -> str:
         """What the event time is; ticks of one kind can be ordered."""
         kind = exp.DataType.build(self.types[self.timestamp], dialect="spark").this
@@ -135,7 +140,9 @@ class Catalog:
         """The stream of that name, or an error that names the nearest."""
         if name.key not in self.streams:
             if name.key in self.tables:
-                raise DeadbandError(f"{name.text} is a table, not a stream", name.span, hint="streams are made by CREATE STREAM")
+                raise DeadbandError(
+                    f"{name.text} is a table, not a stream", name.span, hint="streams are made by CREATE STREAM"
+                )
             hint = did_you_mean(name.text, (s.name for s in self.streams.values())) or "declare it with CREATE STREAM"
             raise DeadbandError(f"unknown stream {name.text}", name.span, hint=hint)
         return self.streams[name.key]
@@ -157,7 +164,9 @@ class Catalog:
         if name in LATER_SETTINGS:
             raise DeadbandError(f"{name} is not supported yet", statement.name.span, hint=LATER)
         if name not in SETTINGS:
-            hint = did_you_mean(name, SETTINGS) or f"settings are {', '.join(SETTINGS)}; Spark's have a dot in their name"
+            hint = (
+                did_you_mean(name, SETTINGS) or f"settings are {', '.join(SETTINGS)}; Spark's have a dot in their name"
+            )
             raise DeadbandError(f"unknown setting {statement.name.text}", statement.name.span, hint=hint)
         if value not in SETTINGS[name]:
             hint = did_you_mean(value, SETTINGS[name]) or f"use one of {', '.join(SETTINGS[name])}"

@@ -113,6 +113,6 @@ def misspelt(words: Sequence[str], phrases: Iterable[str], cutoff: float = 0.75)
         if len(likeness) < len(parts) or min(likeness) == 1 or min(likeness) < 0.65:
             continue
         score = sum(likeness) / len(likeness)
-        if score > best or found is None and score == best:
+        if score > best or (found is None and score == best):
             best, found = score, (phrase, next(i for i, x in enumerate(likeness) if x < 1))
     return found

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lark import Token, Transformer, Tree, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
+from lark.exceptions import UnexpectedEOF, VisitError
+
 from deadband.compiler import ast
 from deadband.compiler.errors import DeadbandError, Source, Span, did_you_mean, misspelt
 from deadband.grammar import CLAUSES, SQL_WORDS, STREAM_CLAUSES, load_parser
-from lark import Token, Transformer, Tree, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
-from lark.exceptions import UnexpectedEOF, VisitError
 
 __all__ = ["parse"]
 
@@ -66,6 +67,9 @@ class _Build(Transformer):
     def name(self, meta: Any, children: list) -> ast.Name:
         return ast.Name(_unquote_name(children[0]), self._span(meta))
 
+    def table(self, meta: Any, children: list) -> ast.Name:
+        return ast.Name(".".join(_unquote_name(c) for c in children), self._span(meta))
+
     def names(self, meta: Any, children: list) -> tuple[ast.Name, ...]:
         return tuple(children)
 
@@ -104,7 +108,9 @@ class _Build(Transformer):
     def _seconds_in(self, word: str, token: Token) -> float:
         unit = word.lower().removesuffix("s")
         if unit in ("month", "quarter", "year"):
-            raise DeadbandError(f"a {unit} has no fixed length", self._token_span(token), hint="write it in days or weeks")
+            raise DeadbandError(
+                f"a {unit} has no fixed length", self._token_span(token), hint="write it in days or weeks"
+            )
         if unit not in SECONDS:
             hint = did_you_mean(word, (f"{u}s".upper() for u in SECONDS)) or _INTERVAL_HINT
             raise DeadbandError(f"unknown unit {word}", self._token_span(token), hint=hint)
@@ -115,7 +121,9 @@ class _Build(Transformer):
         if number.type == "BAD_BOUND":
             text = re.sub(r"\s+", "", number)
             if re.fullmatch(r"-[\d.]+(e[+-]?\d+)?%?", text, re.I):
-                raise DeadbandError(f"a bound cannot be negative: {text}", span, hint="write the distance allowed, zero or more")
+                raise DeadbandError(
+                    f"a bound cannot be negative: {text}", span, hint="write the distance allowed, zero or more"
+                )
             if re.fullmatch(r"[+-]?(nan|inf|infinity)", text, re.I):
                 raise DeadbandError(f"a bound must be finite: {text}", span, hint=_BOUND_HINT)
             raise DeadbandError(f"a bound must be a number: {text}", span, hint=_BOUND_HINT)
@@ -190,7 +198,9 @@ class _Build(Transformer):
         for clause in clauses:
             if type(clause) in seen:
                 word = _CLAUSE_NAMES.get(type(clause), type(clause).__name__.upper())
-                raise DeadbandError(f"{word} is given twice", clause.span, hint="each clause may stand once; keep one of them")
+                raise DeadbandError(
+                    f"{word} is given twice", clause.span, hint="each clause may stand once; keep one of them"
+                )
             seen.add(type(clause))
         return ast.Query(body, tuple(clauses), self._span(meta))
 
@@ -233,7 +243,9 @@ class _Build(Transformer):
 
     def emit_every(self, meta: Any, children: list) -> ast.EmitEvery:
         if children[1].seconds <= 0:
-            raise DeadbandError("EMIT EVERY needs an interval longer than nothing", children[1].span, hint=_INTERVAL_HINT)
+            raise DeadbandError(
+                "EMIT EVERY needs an interval longer than nothing", children[1].span, hint=_INTERVAL_HINT
+            )
         return ast.EmitEvery(children[1], self._span(meta))
 
     def into(self, meta: Any, children: list) -> ast.Into:
@@ -356,6 +368,7 @@ _CALLED = {
     "LESSTHAN": '"<"',
     "MORETHAN": '">"',
     "COLON": '":"',
+    "DOT": '"."',
     "CREATE_QUERY": "CREATE CONTINUOUS QUERY",
     "EXPLAIN_OPTIONS": '"("',
 }
@@ -527,7 +540,9 @@ def _missing_as(stuck: _Stuck) -> DeadbandError | None:
         return stuck.after("the query has no name", "write CREATE CONTINUOUS QUERY name AS SELECT …")
     if re.match(r"[-.]", stuck.thing):
         return _not_a_name(stuck)
-    return stuck.after(f"AS is missing before {stuck.thing or 'the end'}", "write CREATE CONTINUOUS QUERY name AS SELECT …")
+    return stuck.after(
+        f"AS is missing before {stuck.thing or 'the end'}", "write CREATE CONTINUOUS QUERY name AS SELECT …"
+    )
 
 
 def _not_a_name(stuck: _Stuck) -> DeadbandError | None:

@@ -27,8 +27,8 @@ class StreamScan:
         s = self.stream
         return {
             "stream": s.name,
-            "key": list(s.key),
-            "time": s.timestamp,
+            "key": [s.spelling[k] for k in s.key],
+            "time": s.spelling[s.timestamp],
             "lateness_s": s.lateness,
             "source": s.format or "frames given to replay or start",
         }

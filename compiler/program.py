@@ -15,7 +15,7 @@ from sqlglot.errors import SqlglotError
 from deadband.compiler import ast
 from deadband.compiler.bind import Templates, bind, not_supported_yet, stream_of
 from deadband.compiler.bind.body import parse_sql, span_of, too_deep
-from deadband.compiler.bind.names import name_of
+from deadband.compiler.bind.names import name_of, tables_read
 from deadband.compiler.catalog import Catalog, Table
 from deadband.compiler.errors import DeadbandError, did_you_mean, misspelt
 from deadband.compiler.explain import Plan
@@ -108,7 +108,9 @@ class Program:
     def _alter_query(self, statement: ast.AlterQuery) -> None:
         query = self.query(statement.name)
         written = self._written[statement.name.key]
-        if written.clause(type(statement.clause)) is None and isinstance(statement.clause, ast.Coherency | ast.Precision):
+        if written.clause(type(statement.clause)) is None and isinstance(
+            statement.clause, ast.Coherency | ast.Precision
+        ):
             raise DeadbandError(
                 f"{query.name} has no {type(statement.clause).__name__.upper()} to change",
                 statement.clause.span,
@@ -148,7 +150,9 @@ class Program:
     def _explain(self, statement: ast.Explain) -> None:
         self.explained(statement)
 
-    def explained(self, statement: ast.Explain, statistics: Callable[[Group], Statistics | None] = lambda group: None) -> Plan:
+    def explained(
+        self, statement: ast.Explain, statistics: Callable[[Group], Statistics | None] = lambda group: None
+    ) -> Plan:
         """The plan an EXPLAIN asks for; nothing is registered."""
         target = statement.target
         if isinstance(target, ast.Name):
@@ -177,18 +181,26 @@ class Program:
         """Tables and views that plain Spark SQL declares, as far as the text tells their columns."""
         tree = _spark_statement(statement)
         made = _made_by(tree)
-        for table in tree.find_all(exp.Table):
-            if table.name.lower() in self.catalog.streams:
-                raise self._reads_a_stream(statement, table, table is made)
+        for table in tables_read(tree):
+            if name_of(table) in self.catalog.streams:
+                raise self._reads_a_stream(statement, tree, table, table is made)
         if made is not None and isinstance(tree, exp.Create):
             self.catalog.add_table(Table(name_of(made), _columns_of(tree)))
-        elif isinstance(tree, exp.Drop) and isinstance(tree.this, exp.Table):
-            self.catalog.forget_table(name_of(tree.this))
+        elif isinstance(tree, exp.Drop):
+            for table in tree.find_all(exp.Table):
+                self.catalog.forget_table(name_of(table))
 
-    def _reads_a_stream(self, statement: ast.SparkSql, table: exp.Table, made: bool) -> DeadbandError:
+    def _reads_a_stream(
+        self, statement: ast.SparkSql, tree: exp.Expression, table: exp.Table, made: bool
+    ) -> DeadbandError:
         span = span_of(table.this, statement.sql)
         if made:
             return DeadbandError(f"{table.name} is a stream already", span, hint="give the table another name")
+        if isinstance(tree, exp.Drop):
+            return DeadbandError(f"{table.name} is a stream", span, hint=f"write DROP STREAM {table.name}")
+        if table.find_ancestor(exp.Query) is None:
+            hint = "its rows come from its source, or from the frames given to replay or start"
+            return DeadbandError(f"{table.name} is a stream, not a table", span, hint=hint)
         return DeadbandError(
             f"{table.name} is a stream: only a continuous query can read it",
             span,

@@ -106,7 +106,8 @@ _ANY_CHUNK = r"(?:(?!r['\"])\w+|`(?:[^`]|``)*`|[^\w\s();'\"`/-]|-(?!-)|/(?!\*))"
 def _chunk(clause: str, words: str) -> str:
     # the cheap tests of one character come first: most words are neither
     first = "".join(sorted({w[0] for w in words.split("|")}))
-    return rf"(?:(?=[ABCDEFHIJLNOQRSTW,=<>+*%|&^~!./-]){_OPERAND_NEXT}(?:{words})\b|(?:(?![{first}])|(?!{clause})){_ANY_CHUNK})"
+    operand = rf"(?=[ABCDEFHIJLNOQRSTW,=<>+*%|&^~!./-]){_OPERAND_NEXT}(?:{words})\b"
+    return rf"(?:{operand}|(?:(?![{first}])|(?!{clause})){_ANY_CHUNK})"
 
 
 # In this order: a pattern may contain the marks below it.

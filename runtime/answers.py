@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
+from deadband.compiler.ast import Bound
 from deadband.compiler.errors import DeadbandError
 from deadband.compiler.logical import Query
 from deadband.compiler.physical import EmitOnDrift
@@ -18,6 +19,8 @@ from deadband.runtime.operators.wiring import Groups
 from deadband.runtime.sources.frames import pandas_of
 
 __all__ = ["drift_frame", "drift_table"]
+
+WHOLE = 2.0**53  # up to here doubles tell whole numbers apart
 
 
 def drift_frame(
@@ -39,25 +42,39 @@ def drift_table(
             none = pa.array([], to_arrow_type(field.dataType, timezone="UTC"))
             columns.append(groups.rows[f"o{i}"].take(group) if len(groups) else none)
         else:
-            columns.append(_typed(answer[:, output.answer], field.dataType, output.name))
+            reach = _reach(answer[:, output.answer], query.promise.bounds[output.answer])
+            columns.append(_typed(answer[:, output.answer], reach, field.dataType, output.name))
     bounded = [(a, b) for a, b in enumerate(query.promise.bounds) if b is not None]
     for a, bound in bounded:
-        value = answer[:, a]
-        reach = bound.amount * np.abs(value) if bound.percent else bound.amount
+        value, reach = answer[:, a], _reach(answer[:, a], bound)
         prefix = "" if len(bounded) == 1 else f"{plan.shape.answers[a].name}_"
         names += [f"{prefix}low", f"{prefix}high"]
         columns += [pa.array(end, mask=np.isnan(value)) for end in (value - reach, value + reach)]
     return pa.table(columns, names=names)
 
 
-def _typed(values: NDArray, kind: T.DataType, name: str) -> pa.Array:
+def _reach(values: NDArray, bound: Bound | None) -> NDArray:
+    """How far from the truth each value may be."""
+    if bound is None:
+        return np.zeros(len(values))
+    return bound.amount * np.abs(values) if bound.percent else np.full(len(values), bound.amount)
+
+
+def _typed(values: NDArray, reach: NDArray, kind: T.DataType, name: str) -> pa.Array:
     """Numbers as the type Spark gives the column; NaN stands for NULL."""
     null = np.isnan(values)
     if isinstance(kind, T.IntegralType):
         values = np.rint(values)
+        if (reach < np.spacing(np.where(np.abs(values) > WHOLE, values, 0.0))).any():
+            raise DeadbandError(
+                f"{name} is beyond 2^53, where not every whole number is a double",
+                hint="allow it a larger bound, or cast the summands to DOUBLE",
+            )
     try:
         return pa.array(np.where(null, 0.0, values), mask=null).cast(to_arrow_type(kind, timezone="UTC"))
     except pa.ArrowInvalid as error:
         raise DeadbandError(
-            f"{name} leaves its type, {kind.simpleString().upper()}", detail=str(error), hint="cast the summands to DOUBLE"
+            f"{name} leaves its type, {kind.simpleString().upper()}",
+            detail=str(error),
+            hint="cast the summands to DOUBLE",
         ) from error

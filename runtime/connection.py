@@ -20,8 +20,8 @@ from deadband.compiler.program import Program
 from deadband.runtime.context import Context
 from deadband.runtime.replay import Progress, Run, replay, unknown_query
 from deadband.runtime.session import local_session
-from deadband.runtime.sources.frames import as_frame, quoted
 from deadband.runtime.sink import check_sink
+from deadband.runtime.sources.frames import as_frame, quoted
 from deadband.runtime.sources.statistics import statistics_of
 from deadband.runtime.sql import SPARK_ERRORS, absolute_paths, first_line
 from deadband.runtime.tables import StaticTables, table_name
@@ -71,12 +71,11 @@ class Connection:
         """Runs one parsed statement."""
         if isinstance(statement, ast.Explain):
             return self._explain(statement)
+        if isinstance(statement, ast.CreateQuery):
+            self._prepare(statement)
         self._program.add(statement)
         if isinstance(statement, ast.SparkSql):
             return self._spark_sql(statement)
-        if isinstance(statement, ast.CreateQuery):
-            check_sink(self._context, self._program.query(statement.name))
-            self._context.tables.views(self._program.query(statement.name).body.tables)  # read now, as they are
         if isinstance(statement, ast.RefreshTable):
             self.refresh_table(statement.table.text)
         if isinstance(statement, ast.Show):
@@ -84,7 +83,7 @@ class Connection:
         return None
 
     def explain(self, text_or_name: str) -> Plan:
-        """The plan of a registered query, of a SELECT with clauses, or of a CREATE CONTINUOUS QUERY (not registered)."""
+        """The plan of a registered query, of a SELECT with clauses, or of a CREATE CONTINUOUS QUERY."""
         if text_or_name.lower() in self._program.queries:
             span = Source("<sql>", text_or_name).span(0, len(text_or_name))
             target: Any = ast.Name(text_or_name, span)
@@ -138,7 +137,7 @@ class Connection:
         return running
 
     def subscribe(self, name: str, on_change: OnChange, on_progress: OnProgress | None = None) -> None:
-        """Calls on_change(ts, row, diff) for every change of a query, in replays and live; on_progress(ts) for silence."""
+        """Calls on_change(ts, row, diff) for every change of a query, replayed or live; on_progress(ts) for silence."""
         if name.lower() not in self._program.queries:
             raise unknown_query(name, [q.name for q in self._program.queries.values()])
         self._subscribers.setdefault(name.lower(), []).append((on_change, on_progress))
@@ -167,10 +166,18 @@ class Connection:
         return [q.name for q in self._program.queries.values()]
 
     def plans(self, statistics: bool = False) -> list[Plan]:
-        """The plans of all registered queries; with statistics, streams that have a source are counted for estimates."""
+        """The plans of all registered queries; with statistics, streams that have a source are counted first."""
         if not statistics:
             return self._program.plans()
         return self._program.plans(lambda group: statistics_of(self._context, group))
+
+    def _prepare(self, statement: ast.CreateQuery) -> None:
+        """What can fail of a new query fails before it is registered; its static tables are read now, as they are."""
+        if statement.if_not_exists and statement.name.key in self._program.queries:
+            return
+        query = self._program.bind(statement.name.text, statement.query)
+        check_sink(self._context, query)
+        self._context.tables.views(query.body.tables)
 
     def _explain(self, statement: ast.Explain) -> Plan:
         plan = self._program.explained(statement, lambda group: statistics_of(self._context, group))
@@ -196,7 +203,9 @@ class Connection:
                 (s.name, ", ".join(s.key), s.timestamp, s.lateness, s.format or "frames")
                 for s in self._catalog.streams.values()
             ]
-            return self.spark.createDataFrame(rows, "stream string, key string, time string, lateness_s double, source string")
+            return self.spark.createDataFrame(
+                rows, "stream string, key string, time string, lateness_s double, source string"
+            )
         if statement.what == "SETTINGS":
             rows = [(k, v, ", ".join(SETTINGS[k])) for k, v in self._catalog.settings.items()]
             return self.spark.createDataFrame(rows, "setting string, value string, values string")
@@ -220,7 +229,9 @@ class Connection:
         for name, frame in (frames or {}).items():
             if name.lower() not in self._catalog.streams:
                 known = [s.name for s in self._catalog.streams.values()]
-                raise DeadbandError(f"unknown stream {name}", hint=did_you_mean(name, known) or "CREATE STREAM it first")
+                raise DeadbandError(
+                    f"unknown stream {name}", hint=did_you_mean(name, known) or "CREATE STREAM it first"
+                )
             given[name.lower()] = frame
         return given
 
@@ -237,5 +248,3 @@ class Connection:
                 on_change(record["ts"], {c: record[c] for c in columns}, record["diff"])
             if on_progress is not None and until is not None:
                 on_progress(until)
-
-

@@ -153,5 +153,3 @@ def _collected(
 def _called(group: Group) -> str:
     name = group.first.name
     return name if len(group.queries) == 1 else f"{name} and {len(group.queries) - 1} more"
-
-

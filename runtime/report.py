@@ -23,7 +23,7 @@ class Report(Mapping[str, dict[str, Any]]):
 
     def __getitem__(self, name: str) -> dict[str, Any]:
         by_key = {n.lower(): n for n in self._queries}
-        return self._queries[by_key[name.lower()] if name.lower() in by_key else name]
+        return self._queries[by_key.get(name.lower(), name)]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._queries)
@@ -43,7 +43,9 @@ class Report(Mapping[str, dict[str, Any]]):
         lines.append(["total", *(_shown(self.total.get(k)) for k in columns)])
         widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
         return "\n".join(
-            "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths, strict=True)))
+            "  ".join(
+                cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths, strict=True))
+            )
             for line in lines
         )
 

@@ -16,6 +16,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.tokens import TokenType
 
 from deadband.compiler.errors import DeadbandError
+from deadband.compiler.lower.as_of import tables_read
 
 __all__ = ["SPARK_ERRORS", "absolute_paths", "collected", "first_line", "run_query", "temp_views", "with_tables"]
 
@@ -24,15 +25,15 @@ SPARK_ERRORS = (PySparkException, Py4JJavaError)  # some of the JVM's come as th
 
 def with_tables(query: exp.Expression, names: Mapping[str, str]) -> exp.Expression:
     """The query reading other tables: names maps lower-case table names to what to read instead."""
-
-    def renamed(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Table):
-            name = ".".join(p.name for p in node.parts).lower()
-            if name in names:
-                return exp.to_table(names[name], alias=node.alias_or_name)
-        return node
-
-    return query.copy().transform(renamed)
+    query = query.copy()
+    for table in list(tables_read(query)):
+        view = names.get(".".join(part.name for part in table.parts).lower())
+        if view is not None:
+            table.set("alias", table.args.get("alias") or exp.TableAlias(this=table.this.copy()))
+            table.set("this", exp.to_identifier(view, quoted=True))
+            table.set("db", None)
+            table.set("catalog", None)
+    return query
 
 
 def run_query(spark: SparkSession, query: exp.Expression, names: Mapping[str, str]) -> DataFrame:

@@ -3,13 +3,14 @@
 import math
 import os
 
-import deadband
 import duckdb
 import pytest
-from deadband.compiler.physical import EmitOnDrift
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from sqlglot import parse_one
+
+import deadband
+from deadband.compiler.physical import EmitOnDrift
 
 EXAMPLES = int(os.environ.get("DEADBAND_FUZZ", "0"))
 quick = settings(
@@ -29,7 +30,9 @@ CREATE TABLE h (k INT, g INT, a DOUBLE, b DOUBLE);
 
 number = st.sampled_from(["0", "1", "2", "-3", "0.5", "10"])
 static_leaf = st.one_of(st.sampled_from(["h.a", "h.b", "h.a", "h.b", "q.k"]), number)
-condition = st.sampled_from(["h.a > 0", "h.a > h.b", "h.b IS NULL", "h.a = 1 OR h.b < 0", "NOT h.a > 0", "q.k > 1", "h.a IN (0, 1)"])
+condition = st.sampled_from(
+    ["h.a > 0", "h.a > h.b", "h.b IS NULL", "h.a = 1 OR h.b < 0", "NOT h.a > 0", "q.k > 1", "h.a IN (0, 1)"]
+)
 
 
 def combined(inner, *forms):
@@ -150,8 +153,16 @@ def fill(duck, table: str, rows: list[tuple]) -> None:
 
 @quick
 @given(queries(), items, members)
-@example("SELECT SUM(h.a * (q.x - h.b)) AS v0 FROM q JOIN h USING (k)", [(1.0, None), (3.0, 1.0)], [(0, 1, 5.0, None), (1, 1, 2.0, 0.0)])
-@example("SELECT AVG(h.a * (q.x - h.b)) AS v0 FROM q JOIN h USING (k)", [(1.0, None), (None, 1.0)], [(0, 1, 5.0, None), (1, 1, 2.0, 0.0)])
+@example(
+    "SELECT SUM(h.a * (q.x - h.b)) AS v0 FROM q JOIN h USING (k)",
+    [(1.0, None), (3.0, 1.0)],
+    [(0, 1, 5.0, None), (1, 1, 2.0, 0.0)],
+)
+@example(
+    "SELECT AVG(h.a * (q.x - h.b)) AS v0 FROM q JOIN h USING (k)",
+    [(1.0, None), (None, 1.0)],
+    [(0, 1, 5.0, None), (1, 1, 2.0, 0.0)],
+)
 @example("SELECT SUM(0 * q.x + h.a) AS v0 FROM q JOIN h USING (k)", [(None, None)], [(0, 1, 5.0, None)])
 def test_linear_forms_answer_as_sql(duck, query, stream, table):
     try:

@@ -3,9 +3,10 @@
 import os
 import re
 
-import deadband
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+import deadband
 
 # DEADBAND_FUZZ=20000 looks longer
 EXAMPLES = int(os.environ.get("DEADBAND_FUZZ", "0"))
@@ -17,7 +18,10 @@ quick = settings(
     suppress_health_check=list(HealthCheck),
 )
 
-TABLES = {"holdings": {"account": "string", "symbol": "string", "shares": "double", "cost": "decimal(10,2)"}, "loose": None}
+TABLES = {
+    "holdings": {"account": "string", "symbol": "string", "shares": "double", "cost": "decimal(10,2)"},
+    "loose": None,
+}
 
 PROGRAM = """
 CREATE STREAM quotes (symbol STRING, price DOUBLE, risk DOUBLE, at TIMESTAMP) KEY (symbol) TIMESTAMP BY at
@@ -46,15 +50,166 @@ STATEMENTS = [
     "CREATE AGGREGATOR d1 SERVES quotes (price) ('S1' WITHIN 0.5, 'S3' WITHIN 0.2);",
     "CREATE VIEW v AS SELECT account, SUM(shares) AS s FROM holdings GROUP BY account;",
 ]
-WORDS = (
-    "CREATE STREAM QUERY CONTINUOUS AGGREGATOR AGGREGATORS FOR SERVES ANALYZE ALTER DROP REFRESH TABLE SHOW SET EXPLAIN"
-    " FORMAT VERBOSE IF NOT EXISTS AS FROM KEY TIMESTAMP BY LATENESS SOURCE DELETE WHEN PULL EVERY USING OPTIONS COHERENCY"
-    " PRECISION FIDELITY RESPONSE NOTIFY MEMORY ROWS EMIT INTO WITHIN OVER INTERVAL SELECT WHERE GROUP ORDER HAVING LIMIT"
-    " JOIN LEFT NATURAL ON AND OR CASE THEN ELSE END BETWEEN IN IS NULL LIKE UNION ALL DISTINCT WITH WINDOW PARTITION CAST"
-    " SUM AVG COUNT MIN MAX ABS GREATEST COALESCE FILTER LATERAL VIEW explode PIVOT VALUES ROLLUP STRUCT ARRAY MAP"
-    " quotes other holdings loose subs symbol price risk at q h s account shares value id lo hi q.price h.cost t.* *"
-).split()
-SIGNS = "( ) , ; . : ' \" ` -- /* */ + - * / % = < > <= => <=> || :: [ ] { } ! ? @ # $ & ^ ~ \\ \n \t \r \0".split(" ")
+WORDS = [
+    "CREATE",
+    "STREAM",
+    "QUERY",
+    "CONTINUOUS",
+    "AGGREGATOR",
+    "AGGREGATORS",
+    "FOR",
+    "SERVES",
+    "ANALYZE",
+    "ALTER",
+    "DROP",
+    "REFRESH",
+    "TABLE",
+    "SHOW",
+    "SET",
+    "EXPLAIN",
+    "FORMAT",
+    "VERBOSE",
+    "IF",
+    "NOT",
+    "EXISTS",
+    "AS",
+    "FROM",
+    "KEY",
+    "TIMESTAMP",
+    "BY",
+    "LATENESS",
+    "SOURCE",
+    "DELETE",
+    "WHEN",
+    "PULL",
+    "EVERY",
+    "USING",
+    "OPTIONS",
+    "COHERENCY",
+    "PRECISION",
+    "FIDELITY",
+    "RESPONSE",
+    "NOTIFY",
+    "MEMORY",
+    "ROWS",
+    "EMIT",
+    "INTO",
+    "WITHIN",
+    "OVER",
+    "INTERVAL",
+    "SELECT",
+    "WHERE",
+    "GROUP",
+    "ORDER",
+    "HAVING",
+    "LIMIT",
+    "JOIN",
+    "LEFT",
+    "NATURAL",
+    "ON",
+    "AND",
+    "OR",
+    "CASE",
+    "THEN",
+    "ELSE",
+    "END",
+    "BETWEEN",
+    "IN",
+    "IS",
+    "NULL",
+    "LIKE",
+    "UNION",
+    "ALL",
+    "DISTINCT",
+    "WITH",
+    "WINDOW",
+    "PARTITION",
+    "CAST",
+    "SUM",
+    "AVG",
+    "COUNT",
+    "MIN",
+    "MAX",
+    "ABS",
+    "GREATEST",
+    "COALESCE",
+    "FILTER",
+    "LATERAL",
+    "VIEW",
+    "explode",
+    "PIVOT",
+    "VALUES",
+    "ROLLUP",
+    "STRUCT",
+    "ARRAY",
+    "MAP",
+    "quotes",
+    "other",
+    "holdings",
+    "loose",
+    "subs",
+    "symbol",
+    "price",
+    "risk",
+    "at",
+    "q",
+    "h",
+    "s",
+    "account",
+    "shares",
+    "value",
+    "id",
+    "lo",
+    "hi",
+    "q.price",
+    "h.cost",
+    "t.*",
+    "*",
+]
+SIGNS = [
+    "(",
+    ")",
+    ",",
+    ";",
+    ".",
+    ":",
+    "'",
+    '"',
+    "`",
+    "--",
+    "/*",
+    "*/",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "=",
+    "<",
+    ">",
+    "<=",
+    "=>",
+    "<=>",
+    "||",
+    "::",
+    "[",
+    "]",
+    "{",
+    "}",
+    "!",
+    "?",
+    "@",
+    "#",
+    "$",
+    "&",
+    "^",
+    "~",
+    "\\",
+    "\n",
+    "\t",
+    "\r",
+    "\x00",
+]
 VALUES = ["0", "1", "80", ".5", "1e9", "1e999", "-1", "5%", "98%", "0x1F", "1_000", "10L", "1.5BD", "'a'", '"b"', "`c`", "r'd\\'", "'2' SECONDS", "NaN", "٣", "²", "é", "値", "𝔘", "\u2028", "\ufeff"]  # fmt: skip
 CLAUSES = ["COHERENCY value WITHIN 5", "COHERENCY WITHIN 1%", "FIDELITY 98%", "PRECISION v WITHIN 5", "MEMORY 5 ROWS", "RESPONSE WITHIN INTERVAL '1' SECOND", "NOTIFY WHEN value > 1", "EMIT EVERY INTERVAL 1 HOUR", "INTO csv", "KEY (symbol)", "TIMESTAMP BY at", "GROUP BY 1", "GROUP BY ALL", "(SELECT 1)", "SUM(price)", "SELECT * FROM quotes", "FROM quotes q", "(" * 30, ")" * 30]  # fmt: skip
 
@@ -141,7 +296,10 @@ def test_every_prefix_of_a_program():
 def test_deep_nesting():
     for depth in (10, 50, 100, 500):
         check(PROGRAM + f"CREATE CONTINUOUS QUERY x AS SELECT SUM({'(' * depth}price{')' * depth}) AS v FROM quotes;")
-        check(PROGRAM + f"CREATE CONTINUOUS QUERY x AS SELECT SUM({'(' * depth}price) AS v FROM quotes COHERENCY v WITHIN 5;")
+        check(
+            PROGRAM
+            + f"CREATE CONTINUOUS QUERY x AS SELECT SUM({'(' * depth}price) AS v FROM quotes COHERENCY v WITHIN 5;"
+        )
         check(PROGRAM + f"CREATE CONTINUOUS QUERY x AS SELECT SUM({' + '.join(['price'] * depth)}) AS v FROM quotes;")
         check(PROGRAM + f"CREATE CONTINUOUS QUERY x AS SELECT SUM({'- ' * depth}price) AS v FROM quotes;")
         check(PROGRAM + f"CREATE CONTINUOUS QUERY x AS {'SELECT * FROM (' * depth}quotes{')' * depth};")

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from deadband.compiler import ast
 from deadband.compiler.catalog import Catalog
 from deadband.compiler.errors import DeadbandError, Span

@@ -1,4 +1,4 @@
-"""A body as one flat block: relations, conditions, outputs. CTEs and derived tables are merged in where SQL allows it."""
+"""A body as one flat block: relations, conditions, outputs; CTEs and derived tables are merged in where SQL allows."""
 
 from __future__ import annotations
 

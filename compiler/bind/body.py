@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
+from typing import ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -23,14 +24,20 @@ from deadband.compiler.errors import DeadbandError
 from deadband.compiler.logical import Body
 from deadband.grammar import CLAUSES
 
-__all__ = ["body_of", "parse_sql", "span_of", "tokens_of", "too_deep"]
+__all__ = ["body_of", "body_tokens", "parse_sql", "span_of", "tokens_of", "too_deep"]
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)  # its warnings are about SQL we check ourselves
 
-_DIALECT = Spark()
+
+class _Spark4(Spark):
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES: ClassVar = ["\\", "'", '"']  # since Spark 4 'it''s' is one string, not two
+
+
+_DIALECT = _Spark4()
+_NAMES_IN_A_QUERY = {TokenType.INTO}
 _NOT_AFTER_COMMA = {
-    TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING,
-    TokenType.ORDER_BY, TokenType.LIMIT, TokenType.UNION,
+    TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN, TokenType.WHERE, TokenType.GROUP_BY, TokenType.ORDER_BY,
 }  # fmt: skip
 
 
@@ -41,10 +48,20 @@ def tokens_of(sql: ast.Sql) -> list[Token]:
         raise DeadbandError("this SQL cannot be read", sql.span, detail=_first_line(error), hint=_HINT) from None
 
 
+def body_tokens(sql: ast.Sql) -> list[Token]:
+    """The tokens of a query; words that only sqlglot keeps for itself are names there."""
+    tokens = tokens_of(sql)
+    for token in tokens:
+        if token.token_type in _NAMES_IN_A_QUERY:
+            token.token_type = TokenType.VAR
+    return tokens
+
+
 def parse_sql(sql: ast.Sql, tokens: list[Token] | None = None, clauses: dict[str, str] = CLAUSES) -> exp.Expression:
     """The sqlglot tree of a text that must be one query or expression; clauses are what may follow it."""
     tokens = tokens_of(sql) if tokens is None else tokens
-    _check_commas(sql, tokens)
+    if clauses:  # in a plain Spark statement commas are Spark's business
+        _check_commas(sql, tokens)
     try:
         found = [e for e in _DIALECT.parser().parse(tokens, sql.text) if e is not None]
     except ParseError as error:
@@ -60,7 +77,7 @@ def parse_sql(sql: ast.Sql, tokens: list[Token] | None = None, clauses: dict[str
 
 def body_of(sql: ast.Sql, catalog: Catalog, tokens: list[Token] | None = None) -> Body:
     """The query of a continuous query, qualified against the catalog."""
-    tokens = tokens_of(sql) if tokens is None else tokens
+    tokens = body_tokens(sql) if tokens is None else tokens
     tree = parse_sql(sql, tokens)
     if not isinstance(tree, exp.Query):
         raise DeadbandError("expected a SELECT", sql.span, hint="a continuous query is SELECT …, or WITH … SELECT …")
@@ -127,8 +144,10 @@ def _check_aliases(sql: ast.Sql, tree: exp.Query) -> None:
     """sqlglot lets a number or a string be an alias."""
     for alias in tree.find_all(exp.Alias):
         name = alias.args.get("alias")
-        if not isinstance(name, exp.Identifier) or not name.name or re.match(r"\d", name.name) and not name.quoted:
-            raise DeadbandError("a name is missing after AS", span_of(alias, sql), hint="a name is a word, or anything in backticks")
+        if not isinstance(name, exp.Identifier) or not name.name or (re.match(r"\d", name.name) and not name.quoted):
+            raise DeadbandError(
+                "a name is missing after AS", span_of(alias, sql), hint="a name is a word, or anything in backticks"
+            )
 
 
 def _first_line(error: Exception) -> str:

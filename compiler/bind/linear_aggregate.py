@@ -23,6 +23,8 @@ def linear_aggregate(block: Block) -> LinearAggregate:
     """The block as a LinearAggregate, or NotAffine at the part that is in the way."""
     alias = only_stream(block)
     stream = block.streams[alias]
+    if not any(has_aggregate(o) for o in block.outputs):
+        raise NotAffine(block.select, "it has no aggregate")
     if not stream.key:
         reason = f"{stream.name} has no KEY, so its rows are events, not items with a current value"
         raise NotAffine(_relation(block, alias), reason)
@@ -41,8 +43,6 @@ def linear_aggregate(block: Block) -> LinearAggregate:
             _check_static(node, alias, values)
             _check_grouped(node, block.groups)
             outputs.append(Output(name, None, node))
-    if not answers:
-        raise NotAffine(block.select, "it has no aggregate")
     return LinearAggregate(stream, alias, block.select, block.groups, tuple(outputs), tuple(answers))
 
 
@@ -94,7 +94,9 @@ class Affine:
     default: float | None = None
 
     def plus(self, number: float) -> Affine:
-        return replace(self, offset=self.offset + number, default=None if self.default is None else self.default + number)
+        return replace(
+            self, offset=self.offset + number, default=None if self.default is None else self.default + number
+        )
 
     def times(self, op: type[exp.Binary], number: exp.Expression) -> Affine:
         value = _number(number)
@@ -151,7 +153,8 @@ def _answer(name: str, node: exp.Expression, alias: str, values: frozenset[str])
     parts = _parts(aggregate, affine, kind, alias, values)
     if condition is not None:
         parts = tuple(
-            Part(condition if p.condition is None else exp.and_(condition, p.condition), p.terms, p.constant) for p in parts
+            Part(condition if p.condition is None else exp.and_(condition, p.condition), p.terms, p.constant)
+            for p in parts
         )
     return Answer(name, kind, parts, affine.offset, affine.default, node.sql("spark"))
 
@@ -201,5 +204,3 @@ def _number(node: exp.Expression) -> float | None:
     if isinstance(node, exp.Paren):
         return _number(node.this)
     return number_of(node)
-
-

@@ -40,7 +40,10 @@ def linear_form(node: exp.Expression, alias: str, values: frozenset[str]) -> tup
 
 def counted(part: Part) -> Part:
     """What COUNT keeps of a part: whether its features are there, whatever their type."""
-    there = [(exp.Case().when(exp.Not(this=exp.Is(this=_wrap(f), expression=exp.Null())), _ONE.copy()), c) for f, c in part.terms]
+    there = [
+        (exp.Case().when(exp.Not(this=exp.Is(this=_wrap(f), expression=exp.Null())), _ONE.copy()), c)
+        for f, c in part.terms
+    ]
     return Part(part.condition, tuple(there), part.constant)
 
 
@@ -68,7 +71,8 @@ class _Form:
         if not self.of_one_row(node):
             others = sorted({c.sql("spark") for c in node.find_all(exp.Column) if c.table != self.alias})
             raise NotAffine(
-                node, f"{node.sql('spark')} mixes a changing value with {', '.join(others)} and is not affine in the value"
+                node,
+                f"{node.sql('spark')} mixes a changing value with {', '.join(others)} and is not affine in the value",
             )
         if node.find(exp.AggFunc, exp.Window, exp.Query):
             raise NotAffine(node, f"{node.sql('spark')} is not a function of one row")
@@ -120,7 +124,9 @@ class _Form:
         divisor = _bare(right)
         parts = []
         for p in self.parts(left):
-            terms = tuple((_quotient(f, divisor), c) for f, c in p.terms) + ((_quotient(_ONE, divisor), p.constant),)
+            terms = [(_quotient(f, divisor), c) for f, c in p.terms]
+            if p.constant is not ZERO or not terms:
+                terms.append((_quotient(_ONE, divisor), p.constant))
             parts.append(Part(p.condition, _merged(terms), ZERO))
         return parts
 
@@ -201,7 +207,8 @@ def _product(a: Part, b: Part) -> Terms:
     terms = [(_times(f, g), _times(c, d)) for f, c in a.terms for g, d in b.terms]
     terms += [(f, _times(c, b.constant)) for f, c in a.terms]
     terms += [(g, _times(a.constant, d)) for g, d in b.terms]
-    return _merged(tuple(terms))
+    # a product is NULL where one of its factors is, so terms of weight zero add nothing beside it
+    return _merged(t for t in terms if t[1] is not ZERO or not (a.terms and b.terms))
 
 
 def _merged(terms: Iterable[tuple[exp.Expression, exp.Expression]]) -> Terms:
@@ -268,7 +275,9 @@ def _tolerant(node: exp.Expression) -> exp.Expression:
         if isinstance(n, exp.Div):
             return _quotient(_tolerant(n.this), _tolerant(n.expression))
         if isinstance(n, exp.Mod | exp.IntDiv):
-            return type(n)(this=_tolerant(n.this), expression=exp.Nullif(this=_tolerant(n.expression), expression=ZERO.copy()))
+            return type(n)(
+                this=_tolerant(n.this), expression=exp.Nullif(this=_tolerant(n.expression), expression=ZERO.copy())
+            )
         return n
 
     return node.copy().transform(tolerant)

@@ -12,7 +12,7 @@ from deadband.compiler.bind.place import span_of
 from deadband.compiler.catalog import Catalog, Stream, Table
 from deadband.compiler.errors import DeadbandError, did_you_mean
 
-__all__ = ["check_columns", "check_outputs", "check_relations", "name_of", "unqualified"]
+__all__ = ["check_columns", "check_outputs", "check_relations", "name_of", "tables_read", "unqualified"]
 
 RESERVED_OUTPUTS = ("ts", "diff")  # what every answer carries besides
 
@@ -27,31 +27,44 @@ def name_of(table: exp.Table) -> str:
 def check_relations(sql: ast.Sql, tree: exp.Query, catalog: Catalog) -> dict[str, Stream | Table]:
     """The streams and tables a body reads, by lower-case name; an unknown one is an error."""
     found: dict[str, Stream | Table] = {}
-    for table in _tables_read(tree):
+    for table in tables_read(tree):
         relation = catalog.relation(name_of(table))
         if relation is None:
             name = ".".join(p.name for p in table.parts)
             hint = did_you_mean(name, catalog.names())
-            hint = hint or "declare it with CREATE STREAM or CREATE TABLE, or give its columns: compile(sql, tables={…})"
+            hint = (
+                hint or "declare it with CREATE STREAM or CREATE TABLE, or give its columns: compile(sql, tables={…})"
+            )
             raise DeadbandError(f"unknown stream or table {name}", span_of(_bare(table), sql), hint=hint)
         found[name_of(table)] = relation
         _check_event_time(sql, table, relation, found)
+    for cte in tree.find_all(exp.CTE):
+        if cte.alias.lower() in found:  # a name must say what is read, wherever it stands
+            alias = cte.args["alias"]
+            what = f"{cte.alias} is read here, and something else is called so"
+            raise DeadbandError(what, span_of(alias, sql), hint="give the common table expression another name")
     return found
 
 
-def _check_event_time(sql: ast.Sql, table: exp.Table, relation: Stream | Table, found: dict[str, Stream | Table]) -> None:
+def _check_event_time(
+    sql: ast.Sql, table: exp.Table, relation: Stream | Table, found: dict[str, Stream | Table]
+) -> None:
     """Ticks of different kinds have no order."""
     for other in found.values():
         if isinstance(relation, Stream) and isinstance(other, Stream) and other.time_kind != relation.time_kind:
             raise DeadbandError(
                 f"{other.name} and {relation.name} have event times of different kinds",
                 span_of(_bare(table), sql),
-                detail=f"{other.name}.{other.timestamp} is {other.time_kind}, {relation.name}.{relation.timestamp} is {relation.time_kind}",
+                detail=f"{_time_of(other)}, {_time_of(relation)}",
                 hint="declare both with TIMESTAMP BY columns of one kind",
             )
 
 
-def _tables_read(tree: exp.Query) -> list[exp.Table]:
+def _time_of(stream: Stream) -> str:
+    return f"{stream.name}.{stream.spelling[stream.timestamp]} is {stream.time_kind}"
+
+
+def tables_read(tree: exp.Expression) -> list[exp.Table]:
     """The tables in a query that are no references to its common table expressions."""
     found = []
     stack: list[tuple[exp.Expression, frozenset[str]]] = [(tree, frozenset())]
@@ -88,7 +101,7 @@ def check_columns(sql: ast.Sql, query: exp.Query, catalog: Catalog) -> None:
             if isinstance(column.this, exp.Star):
                 _no_star(sql, column, known)
             elif column.table:
-                _check_of_table(sql, column, known | outer)
+                _check_of_table(sql, column, outer | known)
             elif column.name.lower() not in outputs or column.find_ancestor(exp.Order) is None:
                 raise _unknown(sql, column, known)
         for star in scope.expression.expressions:
@@ -105,7 +118,7 @@ def unqualified(sql: ast.Sql, tree: exp.Expression, catalog: Catalog, message: s
                 _check_using(sql, join, known)
             for column in scope.columns:
                 if column.table:
-                    _check_of_table(sql, column, known | outer)
+                    _check_of_table(sql, column, outer | known)
                 elif _candidates(column, known) == [] and not _candidates(column, outer) and None not in known.values():
                     raise _unknown(sql, column, known)
     except DeadbandError as error:
@@ -227,4 +240,8 @@ def check_outputs(sql: ast.Sql, query: exp.Query, names: tuple[str, ...]) -> Non
 
 
 def _reserved(name: str) -> str:
-    return f"every answer has a column {name} of its own" if name in RESERVED_OUTPUTS else "names that begin with __ are ours"
+    return (
+        f"every answer has a column {name} of its own"
+        if name in RESERVED_OUTPUTS
+        else "names that begin with __ are ours"
+    )

@@ -27,7 +27,9 @@ def not_sql(sql: ast.Sql, tokens: list[Token], error: ParseError, clauses: dict[
     line, column = first.get("line"), first.get("col")
     at = next((i for i, t in enumerate(tokens) if t.line == line and t.col == column), len(tokens) - 1)
     found = _misspelt_start(sql, tokens) or _clause(sql, tokens, at, clauses)
-    found = found or _misspelt_word(sql, tokens, at) or _missing_by(sql, tokens, at) or _missing_semicolon(sql, tokens, at)
+    found = (
+        found or _misspelt_word(sql, tokens, at) or _missing_by(sql, tokens, at) or _missing_semicolon(sql, tokens, at)
+    )
     if found is not None:
         return found
     detail = _said(str(first.get("description") or error), tokens[at].text)
@@ -77,7 +79,9 @@ def _clause(sql: ast.Sql, tokens: list[Token], at: int, clauses: dict[str, str])
             if found is not None:
                 return _did_you_mean(sql, second, found[0], clauses[word])
         if word in clauses:
-            return DeadbandError(f"{word} is not complete", _span(sql, token), hint=f"write for example {clauses[word]}")
+            return DeadbandError(
+                f"{word} is not complete", _span(sql, token), hint=f"write for example {clauses[word]}"
+            )
     return None
 
 

@@ -116,5 +116,7 @@ def _text(atoms: list[tuple[exp.Expression, float]], constant: float) -> str:
         size = atom.sql("spark") if abs(coefficient) == 1 else f"{abs(coefficient):.15g} * {atom.sql('spark')}"
         words += (["-" if coefficient < 0 else "+"] if words else (["-"] if coefficient < 0 else [])) + [size]
     if constant or not words:
-        words += (["-" if constant < 0 else "+"] if words else (["-"] if constant < 0 else [])) + [f"{abs(constant):.15g}"]
+        words += (["-" if constant < 0 else "+"] if words else (["-"] if constant < 0 else [])) + [
+            f"{abs(constant):.15g}"
+        ]
     return " ".join(words)

@@ -25,7 +25,9 @@ def stream_of(statement: ast.CreateStream) -> Stream:
     types: dict[str, exp.DataType] = {}
     for column in statement.columns:
         if column.name.key in types:
-            raise DeadbandError(f"column {column.name.text} is declared twice", column.name.span, hint="keep one of them")
+            raise DeadbandError(
+                f"column {column.name.text} is declared twice", column.name.span, hint="keep one of them"
+            )
         if column.name.key.startswith("__"):
             hint = "leave the underscores out"
             raise DeadbandError("column names that begin with __ are reserved", column.name.span, hint=hint)
@@ -102,7 +104,9 @@ def _condition(statement: ast.CreateStream, columns: dict[str, str]) -> str | No
         raise DeadbandError("DELETE WHEN needs a KEY", sql.span, hint="only the row of a key can be removed")
     tree = parse_sql(sql, clauses=STREAM_CLAUSES)
     if isinstance(tree, exp.Query) or tree.find(exp.Query, exp.AggFunc, exp.Window) or not _is_condition(tree, columns):
-        raise DeadbandError("DELETE WHEN takes a condition on one row", sql.span, hint="for example DELETE WHEN price IS NULL")
+        raise DeadbandError(
+            "DELETE WHEN takes a condition on one row", sql.span, hint="for example DELETE WHEN price IS NULL"
+        )
     for column in tree.find_all(exp.Column):
         if column.table and column.table.lower() != statement.name.key:
             hint = "DELETE WHEN sees the columns of the row only"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from deadband.compiler.bind.block import Block
+from deadband.compiler.bind.block import Block, aliases_of
 from deadband.compiler.bind.ranges import Comparison, comparisons, range_on
 from deadband.compiler.logical import Range
 
@@ -66,8 +66,17 @@ def _sort(
         ranges[next(iter(mine))].append(ranged[1])
     elif len(mine) == 2 and len(ranged[0]) == 2:
         if comparison.op == "=" and not (touched - set(data)) and comparison.constant == 0:
-            equalities.append(condition.sql("spark"))
+            equalities.append(_equality(comparison, data, condition))
         else:
             bands.append(ranged[1])
     else:
         rest.append(condition)
+
+
+def _equality(comparison: Comparison, data: tuple[str, ...], condition: exp.Expression) -> str:
+    """The left relation's column first, however it was written."""
+    (one, weight), (two, other) = comparison.atoms
+    if weight != -other:
+        return condition.sql("spark")
+    left, right = sorted((one, two), key=lambda c: data.index(next(iter(aliases_of(c)))))
+    return f"{left.sql('spark')} = {right.sql('spark')}"

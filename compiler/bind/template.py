@@ -8,6 +8,7 @@ a feature) stay in the signature. A later body of the same signature costs one t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -16,7 +17,7 @@ from sqlglot.tokens import Token, TokenType
 
 from deadband.compiler import ast
 from deadband.compiler.bind.block import Block, NotFlat, block_of
-from deadband.compiler.bind.body import body_of, too_deep, tokens_of
+from deadband.compiler.bind.body import body_of, body_tokens, too_deep
 from deadband.compiler.bind.linear_form import NotAffine
 from deadband.compiler.bind.shapes import shape_of
 from deadband.compiler.catalog import Catalog
@@ -31,6 +32,13 @@ QUERY = "__query"
 _ALIAS = "__p"
 
 _LITERALS = {TokenType.NUMBER, TokenType.STRING}
+_QUOTED = {
+    TokenType.IDENTIFIER,
+    TokenType.RAW_STRING,
+    TokenType.HEX_STRING,
+    TokenType.BYTE_STRING,
+    TokenType.BIT_STRING,
+}
 
 # A literal under nothing else may become a column without changing what the query is.
 _TRANSPARENT = (
@@ -66,10 +74,8 @@ class Templates:
         if catalog.version != self._version:
             self._parameters.clear()
             self._templates.clear()
-        tokens = tokens_of(sql)
-        signature = tuple(
-            [_category(t.text, t.token_type == TokenType.STRING) if t.token_type in _LITERALS else t.text for t in tokens]
-        )
+        tokens = body_tokens(sql)
+        signature = tuple([_sign(t) for t in tokens])
         parameters = self._parameters.get(signature)
         template = None
         if parameters is not None:
@@ -89,7 +95,7 @@ class Templates:
 
     def alone(self, sql: ast.Sql, catalog: Catalog) -> Template:
         """The template of a body by itself."""
-        return _bind(sql, catalog, tokens_of(sql))
+        return _bind(sql, catalog, body_tokens(sql))
 
 
 def parameterised(node: exp.Expression, starts: tuple[int, ...]) -> exp.Expression:
@@ -128,37 +134,39 @@ def _bind(sql: ast.Sql, catalog: Catalog, tokens: list[Token]) -> Template:
         return Template(body, shape, not_linear, sql, (), ())
     except RecursionError:
         raise too_deep(sql) from None
+    literals = {t.start for t in tokens if t.token_type in _LITERALS}
     in_features = set()
     if isinstance(shape, LinearAggregate):
         in_features = {n.meta.get("start") for f in shape.features for n in f.find_all(exp.Literal)}
-    decimals = _decimals(block, catalog)
     places = {
         n.meta["start"]: n
-        for n in block.select.find_all(exp.Literal)
-        if "start" in n.meta and n.meta["start"] not in in_features and _may_vary(n, decimals)
+        for n in _varying(block.select, _decimals(block, catalog))
+        if n.meta.get("start") in literals and n.meta["start"] not in in_features
     }
     starts = tuple(sorted(places))
     types = tuple(_TYPES[_category(places[s].this, places[s].is_string)] for s in starts)
     return Template(body, shape, not_linear, sql, starts, types, block.select)
 
 
-def _may_vary(literal: exp.Expression, decimals: set[tuple[str, str]]) -> bool:
-    category = _category(literal.this, literal.is_string)
-    if category not in _TYPES:
-        return False
-    node, in_aggregate, in_condition, scales = literal, False, False, False
-    while node.parent is not None and not isinstance(node.parent, exp.Select):
-        node = node.parent
-        if not isinstance(node, _TRANSPARENT):
-            return False
-        if category == _DECIMAL and not isinstance(node, exp.Connector | exp.Where | exp.Join | exp.Filter):
-            # exact decimals have a precision of their own; a parameter is a double
-            if any((c.table, c.name) in decimals for c in node.find_all(exp.Column)):
-                return False
-        scales |= isinstance(node, exp.Mul | exp.Div | exp.Mod)
-        in_aggregate |= isinstance(node, exp.AggFunc)
-        in_condition |= isinstance(node, exp.Where | exp.Join | exp.Filter)
-    return in_aggregate and not in_condition or in_condition and not scales  # a coefficient makes a range, zero unmakes it
+def _varying(select: exp.Select, decimals: set[tuple[str, str]]) -> Iterator[exp.Expression]:
+    """The literals that may become columns: under transparent nodes only, in an aggregate or in a condition."""
+    stack = [(child, False, False, False, False) for child in select.iter_expressions()]
+    while stack:
+        node, in_aggregate, in_condition, scales, exact = stack.pop()
+        if isinstance(node, exp.Literal):
+            category = _category(node.this, node.is_string)
+            # a coefficient in a condition makes a range, and zero unmakes it
+            here = not scales if in_condition else in_aggregate
+            # exact decimals have a precision of their own, and a parameter is a double
+            if here and category in _TYPES and not (exact and category == _DECIMAL):
+                yield node
+        elif isinstance(node, _TRANSPARENT):
+            if not exact and not isinstance(node, exp.Connector | exp.Where | exp.Join):
+                exact = any((c.table, c.name) in decimals for c in node.find_all(exp.Column)) if decimals else False
+            in_aggregate |= isinstance(node, exp.AggFunc)
+            in_condition |= isinstance(node, exp.Where | exp.Join)
+            scales |= isinstance(node, exp.Mul | exp.Div | exp.Mod)
+            stack += [(c, in_aggregate, in_condition, scales, exact) for c in node.iter_expressions()]
 
 
 def _decimals(block: Block, catalog: Catalog) -> set[tuple[str, str]]:
@@ -167,7 +175,9 @@ def _decimals(block: Block, catalog: Catalog) -> set[tuple[str, str]]:
     for alias, table in block.tables.items():
         relation = catalog.relation(table)
         types[alias] = None if relation is None else relation.types
-    return {(a, c) for a, ts in types.items() for c, t in (ts or {}).items() if t.lower().startswith(("decimal", "numeric"))}
+    return {
+        (a, c) for a, ts in types.items() for c, t in (ts or {}).items() if t.lower().startswith(("decimal", "numeric"))
+    }
 
 
 # ---------------------------------------------------------------- literals
@@ -186,6 +196,13 @@ def _category(text: str, is_string: bool) -> str:
     if _DIGITS.issuperset(text.replace(".", "", 1)) and len(text) > 1:
         return _DECIMAL
     return _DOUBLE if re.fullmatch(r"[0-9]*\.?[0-9]+[eE][+-]?[0-9]{1,2}", text) else text
+
+
+def _sign(token: Token) -> str:
+    """What a token adds to the signature."""
+    if token.token_type in _LITERALS:
+        return _category(token.text, token.token_type == TokenType.STRING)
+    return f"{token.token_type}:{token.text}" if token.token_type in _QUOTED else token.text
 
 
 def _value(token: Token) -> Literal:

@@ -9,7 +9,11 @@ __all__ = ["guarantee"]
 
 def guarantee(query: Query) -> str:
     promise = query.promise
-    when = "at every closed tick" if promise.emit_every is None else f"whenever it is emitted, every {promise.emit_every:g} s"
+    when = (
+        "at every closed tick"
+        if promise.emit_every is None
+        else f"whenever it is emitted, every {promise.emit_every:g} s"
+    )
     if promise.kind is None:
         return f"exactly the rows of the plain SQL {when}, as changes"
     assert isinstance(query.shape, LinearAggregate)
@@ -22,6 +26,6 @@ def guarantee(query: Query) -> str:
         bounds.append(f"abs({answer.name} - truth) <= {limit}")
     if promise.share < 1:
         window = "the run" if promise.window is None else f"every window of {promise.window:g} s"
-        when = f"in at least {promise.share * 100:.10g}% of the ticks of {window}, for every group"
+        ticks = "ticks" if promise.emit_every is None else f"answers emitted, every {promise.emit_every:g} s,"
+        when = f"in at least {promise.share * 100:.10g}% of the {ticks} of {window}, for every group"
     return f"{' and '.join(bounds)} {when}"
-

@@ -33,4 +33,5 @@ def _node(node: dict[str, Any]) -> str:
         if node.get(title):
             rows += f"<tr><td><b>{title}</b></td><td>{escape(shown(node[title]))}</td></tr>"
     children = "".join(_node(c) for c in node["children"])
-    return f'<div style="{_STYLE}"><b>{escape(node["op"])}</b> ({escape(node["method"])})<table>{rows}</table>{children}</div>'
+    head = f"<b>{escape(node['op'])}</b> ({escape(node['method'])})"
+    return f'<div style="{_STYLE}">{head}<table>{rows}</table>{children}</div>'

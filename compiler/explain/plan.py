@@ -56,7 +56,9 @@ class Plan:
             "assumed": list(self.assumed),
             "shape": self._shape(),
             "plan": root,
-            "rejected": [{"op": r.op, "method": r.method, "reason": r.reason, "estimate": {}} for r in self.choice.rejected],
+            "rejected": [
+                {"op": r.op, "method": r.method, "reason": r.reason, "estimate": {}} for r in self.choice.rejected
+            ],
         }
 
     def _shape(self) -> dict[str, Any]:

@@ -44,7 +44,9 @@ def _node(node: dict[str, Any], indent: str, verbose: bool) -> list[str]:
                 lines += [f"{indent}    {line}" for line in text.split("\n")]
             elif "\n" in text:
                 one_line = " ".join(text.split())
-                lines.append(f"{indent}  {key}: {one_line if len(one_line) <= _SHORT else one_line[: _SHORT - 2] + ' …'}")
+                lines.append(
+                    f"{indent}  {key}: {one_line if len(one_line) <= _SHORT else one_line[: _SHORT - 2] + ' …'}"
+                )
             else:
                 lines.append(f"{indent}  {key}: {text}")
         else:

@@ -39,7 +39,9 @@ def weights_query(shape: LinearAggregate, template: Template, fold: bool) -> tup
         groups.append(exp.column(QUERY, table="__p"))
     columns += [exp.alias_(g.copy(), f"g{i}") for i, g in enumerate(shape.groups)]
     groups += [g.copy() for g in shape.groups]
-    columns += [exp.alias_(o.expression.copy(), f"o{i}") for i, o in enumerate(shape.outputs) if o.expression is not None]
+    columns += [
+        exp.alias_(o.expression.copy(), f"o{i}") for i, o in enumerate(shape.outputs) if o.expression is not None
+    ]
     columns.append(exp.alias_(exp.Count(this=exp.Star()), "rows"))
     totals, slots, edges = _totals(shape)
     select = select.select(*columns, *totals, copy=False).group_by(*groups, copy=False)
@@ -81,9 +83,14 @@ def _whole(part: Part) -> exp.Expression | None:
     """The condition under which a joined row counts through this part."""
     tests = [] if part.condition is None else [part.condition.copy()]
     for value in (part.constant, *(c for _, c in part.terms)):
-        if not isinstance(value, exp.Literal):
+        if not _never_null(value):
             tests.append(exp.Not(this=exp.Is(this=exp.Paren(this=value.copy()), expression=exp.Null())))
     return exp.and_(*tests) if tests else None
+
+
+def _never_null(value: exp.Expression) -> bool:
+    """Numbers, as they are written; a parameter that takes the place of one is never NULL either."""
+    return isinstance(value, exp.Literal) or (isinstance(value, exp.Neg | exp.Paren) and _never_null(value.this))
 
 
 def _where(condition: exp.Expression | None, value: exp.Expression) -> exp.Expression:

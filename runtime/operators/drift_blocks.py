@@ -6,6 +6,7 @@ executor; reports are put in order afterwards. A block's answers are bit for bit
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -52,7 +53,7 @@ def cut(plan: EmitOnDrift, state: State, count: int) -> list[Block]:
     ends = np.unique(np.concatenate(([0], cuts, [groups])))
     owner = np.where(edges.flag_total == kernel.ROWS_TOTAL, edges.flag_target, edges.flag_target // answers)
     blocks = []
-    for first, last in zip(ends[:-1], ends[1:], strict=True):
+    for first, last in itertools.pairwise(ends):
         mine = (edges.value_target >= first * answers) & (edges.value_target < last * answers)
         flags = (owner >= first) & (owner < last)
         base = np.where(edges.flag_total[flags] == kernel.ROWS_TOTAL, first, first * answers)
@@ -85,13 +86,15 @@ def run_on_threads(
         done = list(pool.map(run, blocks))
     if not done:
         return _changes([], [], times, len(plan.shape.answers)), []
-    return _changes([b.first for b in blocks], [e for e, _ in done], times, len(plan.shape.answers)), [c for _, c in done]
+    return _changes([b.first for b in blocks], [e for e, _ in done], times, len(plan.shape.answers)), [
+        c for _, c in done
+    ]
 
 
 def run_on_executors(
     plan: EmitOnDrift, state: State, rows: DataFrame, windows: NDArray, times: NDArray, blocks: int
 ) -> tuple[Changes, list[tuple[NDArray, NDArray]]]:
-    """The same on executors. rows: ITEM (in key order), TICK, DELETED, features; one per item and tick, refused ones gone."""
+    """The same on executors. rows: ITEM (in key order), TICK, DELETED, features; good ones, one per item and tick."""
     spark = rows.sparkSession
     cuts = cut(plan, state, blocks)
     if not cuts:
@@ -101,7 +104,9 @@ def run_on_executors(
     members = pa.table(
         {
             ITEM: pa.array(np.concatenate([_items(b, items) for b in cuts])),
-            "block": pa.array(np.concatenate([np.full(len(_items(b, items)), i, np.int32) for i, b in enumerate(cuts)])),
+            "block": pa.array(
+                np.concatenate([np.full(len(_items(b, items)), i, np.int32) for i, b in enumerate(cuts)])
+            ),
         }
     )
     routed = rows.join(F.broadcast(from_arrow(spark, members)), ITEM)

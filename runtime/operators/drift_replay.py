@@ -144,7 +144,13 @@ def _on_executors(
 
 
 def _numbered(
-    context: Context, plan: EmitOnDrift, state: operator.State, good: DataFrame, keys: pa.Table, times: NDArray, of: NDArray
+    context: Context,
+    plan: EmitOnDrift,
+    state: operator.State,
+    good: DataFrame,
+    keys: pa.Table,
+    times: NDArray,
+    of: NDArray,
 ) -> DataFrame:
     """Rows with their item (numbered in key order) and tick; USABLE says whether their values can be summed."""
     limits = operator.value_limits(plan, state)

@@ -22,8 +22,8 @@ from deadband.runtime.operators.wiring import Edges, Groups, edges_of, no_edges,
 from deadband.runtime.sources.batch import Batch, last_of_each
 
 __all__ = [
-    "Changes", "Counters", "State", "count", "counters", "init", "kernel_rows", "learn", "relevant", "rewired", "step", "ticks_of",
-    "value_limits",
+    "Changes", "Counters", "State", "count", "counters", "init", "kernel_rows", "learn", "relevant", "rewired", "step",
+    "ticks_of", "value_limits",
 ]  # fmt: skip
 
 HUGE = 1e300  # a weight times a value beyond this would overflow in a sum

@@ -117,7 +117,9 @@ def exact_replay(
 
 def ticked(context: Context, rows: DataFrame, times: NDArray, of: NDArray) -> DataFrame:
     """Rows with their tick; source order within a coarse tick follows time first."""
-    table = pa.table({TIME: pa.array(times), TICK: pa.array(of.astype(np.int64)), "__at": pa.array(np.arange(len(times)))})
+    table = pa.table(
+        {TIME: pa.array(times), TICK: pa.array(of.astype(np.int64)), "__at": pa.array(np.arange(len(times)))}
+    )
     joined = rows.join(F.broadcast(from_arrow(context.spark, table)), TIME)
     if len(times) and of[-1] + 1 < len(times):
         order = Window.partitionBy(TICK).orderBy("__at", SEQ)

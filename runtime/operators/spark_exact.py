@@ -24,10 +24,10 @@ from pyspark.sql import types as T
 from sqlglot import exp
 
 from deadband.compiler.errors import DeadbandError
-from deadband.compiler.lower.as_of import FROM, NEVER, TICK, TICKS, TICKS_OF, TO, VERSIONS_OF, AsOf, tables_read
+from deadband.compiler.lower.as_of import FROM, NEVER, TICK, TICKS, TICKS_OF, TO, VERSIONS_OF, AsOf
 from deadband.runtime.sources.clean import DELETED, SEQ
 from deadband.runtime.sources.frames import quoted
-from deadband.runtime.sql import first_line, temp_views
+from deadband.runtime.sql import first_line, temp_views, with_tables
 
 __all__ = ["carry", "changes"]
 
@@ -207,15 +207,7 @@ def _answer(batch: _Batch, query: exp.Query, tables: Mapping[str, DataFrame]) ->
     """A query over some tables, which no other query sees."""
     with temp_views(tables) as names:
         names = {**{name.lower(): view for name, view in batch.views.items()}, **names}
-        query = query.copy()
-        for table in list(tables_read(query)):
-            view = names.get(".".join(part.name for part in table.parts).lower())
-            if view is not None:
-                table.set("alias", table.args.get("alias") or exp.TableAlias(this=table.this.copy()))
-                table.set("this", exp.to_identifier(view, quoted=True))
-                table.set("db", None)
-                table.set("catalog", None)
-        return batch.spark.sql(query.sql("spark", identify=True))
+        return batch.spark.sql(with_tables(query, names).sql("spark", identify=True))
 
 
 def _comparable(rows: DataFrame) -> DataFrame:

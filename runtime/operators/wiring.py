@@ -71,7 +71,9 @@ def edges_of(plan: EmitOnDrift, weights: pa.Table, groups: Groups) -> tuple[Edge
         else:
             total = np.full(len(used), _TOTALS[edge.total], np.int8)
             flag.append((item[used] * len(flag_slots) + flag_slots.index(edge.slot), target, total, weight[used]))
-    value_parts = [np.concatenate(p) for p in zip(*value, strict=True)] if value else list(vars(no_edges()).values())[:3]
+    value_parts = (
+        [np.concatenate(p) for p in zip(*value, strict=True)] if value else list(vars(no_edges()).values())[:3]
+    )
     return Edges(*value_parts, *(np.concatenate(p) for p in zip(*flag, strict=True))), groups
 
 

@@ -18,8 +18,8 @@ from deadband.runtime.sources.clean import DELETED, REJECT, SEQ, TIME
 from deadband.runtime.sources.frames import quoted
 
 __all__ = [
-    "Batch", "batch_of", "encoded", "feature_columns", "feature_name", "features_of", "last_of_each", "own_features", "with_features",
-    "without_features",
+    "Batch", "batch_of", "encoded", "feature_columns", "feature_name", "features_of", "last_of_each", "own_features",
+    "with_features", "without_features",
 ]  # fmt: skip
 
 
@@ -46,7 +46,9 @@ def feature_name(number: int) -> str:
 
 def feature_columns(features: Sequence[exp.Expression]) -> list[Column]:
     """The features as Spark columns; a value that is no number is NULL."""
-    return [F.expr(f.sql("spark", identify=True)).try_cast("double").alias(feature_name(i)) for i, f in enumerate(features)]
+    return [
+        F.expr(f.sql("spark", identify=True)).try_cast("double").alias(feature_name(i)) for i, f in enumerate(features)
+    ]
 
 
 def without_features(table: pa.Table) -> pa.Table:
@@ -73,7 +75,9 @@ def batch_of(table: pa.Table, key: Sequence[str], features: int) -> Batch:
     order = np.lexsort((table[SEQ].to_numpy(), codes, time))
     values, present = features_of(table, features, order)
     deleted = table[DELETED].to_numpy()[order].astype(np.uint8)
-    return Batch(time[order], codes[order], table.select(list(key)).take(first).combine_chunks(), deleted, values, present)
+    return Batch(
+        time[order], codes[order], table.select(list(key)).take(first).combine_chunks(), deleted, values, present
+    )
 
 
 def features_of(table: pa.Table, features: int, order: NDArray) -> tuple[NDArray, NDArray]:

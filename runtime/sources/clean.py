@@ -98,7 +98,9 @@ def _ordinal(kind: T.DataType, column: Column) -> Column:
     if isinstance(kind, T.TimestampType):
         return F.unix_micros(column)
     if isinstance(kind, T.TimestampNTZType):  # by subtraction: a cast would shift what the session's zone skips
-        seconds = (column - F.expr("TIMESTAMP_NTZ '1970-01-01 00:00:00'")).cast("interval second").cast("decimal(20, 6)")
+        seconds = (
+            (column - F.expr("TIMESTAMP_NTZ '1970-01-01 00:00:00'")).cast("interval second").cast("decimal(20, 6)")
+        )
         return (seconds * 1_000_000).cast("bigint")
     if isinstance(kind, T.DateType):
         return F.unix_date(column).cast("bigint")

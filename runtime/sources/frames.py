@@ -30,8 +30,12 @@ _WIDER = {
 
 
 def as_frame(spark: SparkSession, data: Any, name: str, ntz: bool = False) -> DataFrame:
-    """A Spark frame from a Spark, pandas or pyarrow one; a timestamp without a zone is of the session's, or with ntz of none."""
+    """A Spark frame from a Spark, pandas or pyarrow one; ntz: a timestamp without a zone keeps none."""
     if isinstance(data, DataFrame):
+        if data.isStreaming:
+            raise DeadbandError(
+                f"the frame for {name} has no end", hint="give streaming frames to start, not to replay"
+            )
         return data
     if not isinstance(data, pd.DataFrame | pa.Table | pa.RecordBatch):
         raise DeadbandError(
@@ -50,7 +54,8 @@ def as_frame(spark: SparkSession, data: Any, name: str, ntz: bool = False) -> Da
         frame = from_arrow(spark, pa.table(list(map(_plain, arrays)), names=names))
         return frame if ntz else _zoned(frame)
     except Exception as error:
-        raise DeadbandError(f"the frame for {name} cannot be read by Spark", detail=str(error).split("\n")[0]) from error
+        detail = str(error).split("\n")[0]
+        raise DeadbandError(f"the frame for {name} cannot be read by Spark", detail=detail) from error
 
 
 def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
@@ -61,7 +66,7 @@ def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 
 def pandas_of(table: pa.Table, timezone: str) -> pd.DataFrame:
-    """An Arrow table as users see it: wall-clock times of the session's zone, whole numbers whole although some are NULL."""
+    """An Arrow table as users see it: wall-clock times of the session's zone, whole numbers whole beside NULL."""
     columns = [_series(column, timezone) for column in table.columns]
     frame = pd.concat(columns, axis=1) if columns else pd.DataFrame()
     frame.columns = table.column_names

@@ -39,6 +39,9 @@ CREATE CONTINUOUS QUERY total AS WITH t AS (SELECT price AS p FROM quotes) SELEC
 CREATE CONTINUOUS QUERY total AS
   SELECT SUM(price) AS value FROM quotes q WHERE EXISTS (SELECT 1 FROM holdings h WHERE h.symbol = q.symbl);
 
+--- a CTE that hides a stream
+CREATE CONTINUOUS QUERY total AS WITH quotes AS (SELECT 2 * price AS p FROM quotes) SELECT SUM(p) AS value FROM quotes;
+
 --- nothing near
 CREATE CONTINUOUS QUERY total AS SELECT SUM(zzz) AS value FROM quotes;
 

@@ -149,3 +149,9 @@ CREATE CONTINUOUS QUERY total AS
   SELECT SUM(GREATEST(q.price,
                       h.cost)) AS value
   FROM quotes q JOIN holdings h USING (symbol) COHERENCY value WITHIN 5;
+
+--- a stream dropped as a table
+DROP TABLE quotes;
+
+--- a stream described
+DESCRIBE quotes;

@@ -180,11 +180,11 @@ class Oracle:
         errors = [0.0 if x is None or y is None else abs(x - y) for x, y in zip(now, last)]
         limits = [b * abs(y or 0.0) if p else b for b, p, y in zip(case.bounds[group], case.percents, last)]
         out = any(e > max(limit - a, 0.0) for e, limit, a in zip(errors, limits, self.allowances(truth, last)))
-        if out and not null_changed and case.share < 1:
-            if Fraction(life.ticks - life.missed - 1, life.ticks) >= Fraction(str(case.share)):
-                life.missed += 1
-                counts[kernel.VIOLATIONS] += 1
-                out = False
+        passing = out and not null_changed and case.share < 1
+        if passing and Fraction(life.ticks - life.missed - 1, life.ticks) >= Fraction(str(case.share)):
+            life.missed += 1
+            counts[kernel.VIOLATIONS] += 1
+            out = False
         query = case.queries[group]
         if out or null_changed:
             self.log.append((tick, group, 1, now))

@@ -1,6 +1,7 @@
 """The operator around the kernel, without Spark: DuckDB runs the weights query. However ticks are dealt out in steps,
 keys learned and groups cut into blocks, the answers are the same bit for bit."""
 
+import itertools
 import math
 import pickle
 import random
@@ -81,7 +82,12 @@ class World:
             "product": [None if None in r[2:4] else r[2] * r[3] for _, r in rows],
             "counted": [None if r[3] is None else 1.0 for _, r in rows],
         }
-        named = {"`price`": "price", "`qty`": "qty", "`price` * `qty`": "product", "CASE WHEN NOT `qty` IS NULL THEN 1 END": "counted"}
+        named = {
+            "`price`": "price",
+            "`qty`": "qty",
+            "`price` * `qty`": "product",
+            "CASE WHEN NOT `qty` IS NULL THEN 1 END": "counted",
+        }
         for i, feature in enumerate(self.plan.features):
             columns[f"__f{i}"] = pa.array(by_name[named[feature.sql("spark")]], pa.float64())
         return batch_of(pa.table(columns), ["symbol"], len(self.plan.features))
@@ -121,7 +127,7 @@ def test_steps_and_restarts_change_nothing(seed, body):
     assert len(all_at_once) > 20
     parts, found = world.state(), []
     cuts = [0, *sorted(world.rng.sample(range(1, 60), 7)), 100]
-    for first, last in zip(cuts, cuts[1:]):
+    for first, last in itertools.pairwise(cuts):
         parts = pickle.loads(pickle.dumps(parts))
         found += world.step(parts, first, last)
     assert sorted(found) == all_at_once

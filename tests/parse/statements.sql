@@ -75,6 +75,7 @@ DROP TABLE holdings;
 
 --- refresh
 REFRESH TABLE holdings;
+REFRESH TABLE main.`my holdings`;
 
 --- show
 SHOW CONTINUOUS QUERIES;

@@ -85,7 +85,9 @@ def in_force(answers: pd.DataFrame, groups: list[str], ticks: list) -> list[dict
     return found
 
 
-def misses(reported: dict[tuple, dict], truth: list[dict], groups: list[str], bounds: dict[str, str]) -> dict[tuple, str]:
+def misses(
+    reported: dict[tuple, dict], truth: list[dict], groups: list[str], bounds: dict[str, str]
+) -> dict[tuple, str]:
     """What is wrong with the answers at one tick, by group; bounds: column -> '5' or '5%', none: exact."""
     wrong: dict[tuple, str] = {}
     true = {tuple(plain(row[g]) for g in groups): row for row in truth}

@@ -46,7 +46,10 @@ def magnitudes(rng):
 def cents(rng):
     """Correlated stocks in cents, as an exchange prints them."""
     market = rng.normal(0, 0.3, (TICKS, 1))
-    return np.round(np.maximum(20 + 5 * np.arange(SYMBOLS) + (market + rng.normal(0, 0.2, (TICKS, SYMBOLS))).cumsum(axis=0), 0.01), 2)
+    return np.round(
+        np.maximum(20 + 5 * np.arange(SYMBOLS) + (market + rng.normal(0, 0.2, (TICKS, SYMBOLS))).cumsum(axis=0), 0.01),
+        2,
+    )
 
 
 TRACES = (random_walk, bursts, alternating, steps, magnitudes, cents)
@@ -67,7 +70,10 @@ def world(spark):
     shares[:4] = np.eye(4, SYMBOLS)  # accounts of one share
     account, symbol = np.nonzero(shares)
     db = deadband.connect(spark=spark)
-    db.register("holdings", pd.DataFrame({"account": account, "symbol": symbol, "shares": shares[account, symbol].astype(float)}))
+    db.register(
+        "holdings",
+        pd.DataFrame({"account": account, "symbol": symbol, "shares": shares[account, symbol].astype(float)}),
+    )
     frames, prices = {}, {}
     for trace in TRACES:
         name = trace.__name__
@@ -86,7 +92,9 @@ def exact_answers(price, shares):
     prices = [[Fraction(p) for p in row] for row in price.tolist()]
     held = [[(i, Fraction(int(s))) for i, s in enumerate(row) if s] for row in shares.tolist()]
     for row in prices:
-        yield [(sum(s * row[i] for i, s in items), sum(row[i] for i, _ in items) / len(items)) for items in held if items]
+        yield [
+            (sum(s * row[i] for i, s in items), sum(row[i] for i, _ in items) / len(items)) for items in held if items
+        ]
 
 
 def reported(answers, accounts):

@@ -118,10 +118,14 @@ def holdings(rng):
             }
         )
     kinds = [("account", pa.string()), ("symbol", pa.string()), ("shares", pa.float64()), ("cost", pa.float64())]
-    return pa.Table.from_pylist(rows + rows[:5], schema=pa.schema([*kinds, ("kind", pa.int32()), ("n", pa.int64()), ("zero", pa.float64())]))
+    return pa.Table.from_pylist(
+        rows + rows[:5], schema=pa.schema([*kinds, ("kind", pa.int32()), ("n", pa.int64()), ("zero", pa.float64())])
+    )
 
 
-SECTORS = pa.table({"symbol": ["A", "B", "B", "C"], "sector": ["tech", "tech", "food", None], "weight": [1.0, 0.5, -0.5, None]})
+SECTORS = pa.table(
+    {"symbol": ["A", "B", "B", "C"], "sector": ["tech", "tech", "food", None], "weight": [1.0, 0.5, -0.5, None]}
+)
 
 
 def quotes(rng, ticks=25):
@@ -132,7 +136,12 @@ def quotes(rng, ticks=25):
         for symbol in rng.sample(SYMBOLS, rng.randint(0 if at > -3 else 1, 5)):
             for _ in range(rng.choice((1, 1, 1, 2))):
                 price[symbol] += rng.choice((0, 0.5, -0.5, rng.gauss(0, 4), rng.gauss(0, 40)))
-                row = {"symbol": symbol, "price": price[symbol], "qty": rng.choice((0, 1, 5, -2, None)), "note": rng.choice((None, "x"))}
+                row = {
+                    "symbol": symbol,
+                    "price": price[symbol],
+                    "qty": rng.choice((0, 1, 5, -2, None)),
+                    "note": rng.choice((None, "x")),
+                }
                 if rng.random() < 0.1:
                     row["price"] = None
                 if rng.random() < 0.12:
@@ -198,7 +207,9 @@ def test_queries_that_differ_in_literals_answer_each_for_itself(spark):
     db.sql(QUOTES)
     queries = {}
     for i in range(24):
-        k, c, n, kind = (0, 0, 0, 1) if i == 0 else (rng.randint(0, 4), rng.randint(0, 3), rng.randint(0, 2), rng.randint(1, 3))
+        k, c, n, kind = (
+            (0, 0, 0, 1) if i == 0 else (rng.randint(0, 4), rng.randint(0, 3), rng.randint(0, 2), rng.randint(1, 3))
+        )
         queries[f"g{i}"] = FOLDED.format(k=k, c=c, n=n, kind=kind), ["account"], {"v": str(5 * i)}
         queries[f"w{i}"] = FOLDED_GLOBAL.format(k=k, symbol=rng.choice(SYMBOLS)), [], {"v": str(i)}
     for name, (body, _, bounds) in queries.items():
@@ -242,7 +253,9 @@ def test_fidelity_holds_in_every_window_and_saves_reports(spark):
     db.sql(QUOTES)
     shares = {"always": 1.0, "mostly": 0.9, "often": 0.5}
     for name, share in shares.items():
-        db.sql(f"CREATE CONTINUOUS QUERY {name} AS {body} COHERENCY v WITHIN 5 FIDELITY {share:.0%} OVER INTERVAL '10' SECONDS")
+        db.sql(
+            f"CREATE CONTINUOUS QUERY {name} AS {body} COHERENCY v WITHIN 5 FIDELITY {share:.0%} OVER INTERVAL '10' SECONDS"
+        )
     run = db.replay({"quotes": stream.table()})
     plain = PlainSql([stream], tables)
     truth = plain.answers([body])[body]
@@ -276,9 +289,13 @@ def test_executors_answer_bit_for_bit_as_the_driver_does(spark):
         for name in names:
             body, _, bounds = BODIES[name]
             db.sql(f"CREATE CONTINUOUS QUERY {name} AS {body} {clause(bounds)} FIDELITY 90% OVER INTERVAL '8' SECONDS")
-        db.sql("CREATE CONTINUOUS QUERY none AS SELECT symbol, SUM(price) AS v FROM quotes WHERE symbol = 'none' GROUP BY symbol COHERENCY v WITHIN 1")
+        db.sql(
+            "CREATE CONTINUOUS QUERY none AS SELECT symbol, SUM(price) AS v FROM quotes WHERE symbol = 'none' GROUP BY symbol COHERENCY v WITHIN 1"
+        )
         for i in range(3):
-            db.sql(f"CREATE CONTINUOUS QUERY f{i} AS SELECT AVG(price) AS v FROM quotes WHERE symbol <> '{SYMBOLS[i]}' COHERENCY v WITHIN 1 EMIT EVERY INTERVAL '3' SECONDS")
+            db.sql(
+                f"CREATE CONTINUOUS QUERY f{i} AS SELECT AVG(price) AS v FROM quotes WHERE symbol <> '{SYMBOLS[i]}' COHERENCY v WITHIN 1 EMIT EVERY INTERVAL '3' SECONDS"
+            )
         runs.append(db.replay({"quotes": frame}))
     driver, executors = runs
     assert (driver.where("world"), executors.where("world")) == ("driver", "executors")

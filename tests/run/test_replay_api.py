@@ -14,7 +14,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick")]
 
 QUOTES = "CREATE STREAM quotes (symbol STRING, price DOUBLE, at TIMESTAMP) KEY (symbol) TIMESTAMP BY at DELETE WHEN price < 0"
 JOINED = "SELECT h.account, SUM(h.shares * q.price) AS value FROM quotes q JOIN holdings h ON q.symbol = h.symbol GROUP BY h.account"
-HOLDINGS = pd.DataFrame({"account": pd.array([1, 1, None], dtype="Int32"), "symbol": ["a", "b", "b"], "shares": [1.0, 2.0, 3.0]})
+HOLDINGS = pd.DataFrame(
+    {"account": pd.array([1, 1, None], dtype="Int32"), "symbol": ["a", "b", "b"], "shares": [1.0, 2.0, 3.0]}
+)
 DAYS = list(pd.date_range("2024-01-01", periods=4, freq="D"))
 
 
@@ -34,7 +36,10 @@ def db(spark):
 
 
 def told(answers, *columns):
-    return [tuple(None if pd.isna(v) else v for v in row) for row in answers[["ts", "diff", *columns]].itertuples(index=False)]
+    return [
+        tuple(None if pd.isna(v) else v for v in row)
+        for row in answers[["ts", "diff", *columns]].itertuples(index=False)
+    ]
 
 
 ANSWERS = [
@@ -51,7 +56,9 @@ ANSWERS = [
 
 
 def test_answers_carry_their_band(db):
-    db.sql(f"CREATE CONTINUOUS QUERY p AS {JOINED} COHERENCY value WITHIN 5; CREATE CONTINUOUS QUERY r AS {JOINED} COHERENCY value WITHIN 10%")
+    db.sql(
+        f"CREATE CONTINUOUS QUERY p AS {JOINED} COHERENCY value WITHIN 5; CREATE CONTINUOUS QUERY r AS {JOINED} COHERENCY value WITHIN 10%"
+    )
     run = db.replay({"quotes": ROWS})
     p = run.answers("P")
     assert told(p, "account", "value") == ANSWERS
@@ -82,15 +89,24 @@ def test_the_report_counts_each_row_of_a_stream_once(db):
     told = json.loads(report.to_json())
     assert told["queries"]["p"] == report["p"] and told["total"] == report.total
     lines = report.text.split("\n")
-    assert lines[0].split()[:3] == ["query", "updates", "initial"] and [line.split()[0] for line in lines[1:]] == ["p", "a", "e", "total"]
+    assert lines[0].split()[:3] == ["query", "updates", "initial"] and [line.split()[0] for line in lines[1:]] == [
+        "p",
+        "a",
+        "e",
+        "total",
+    ]
 
 
 def test_two_streams_and_queries_over_both(db):
     db.sql("CREATE STREAM trades (id INT, symbol STRING, n INT, at TIMESTAMP) KEY (id) TIMESTAMP BY at")
     db.sql(f"CREATE CONTINUOUS QUERY p AS {JOINED} COHERENCY value WITHIN 5")
     db.sql("CREATE CONTINUOUS QUERY n AS SELECT SUM(n) AS n FROM trades COHERENCY n WITHIN 2")
-    db.sql("CREATE CONTINUOUS QUERY worth AS SELECT t.id, t.n * q.price AS worth FROM trades t JOIN quotes q ON t.symbol = q.symbol")
-    trades = pd.DataFrame({"id": [1, 2, 1], "symbol": ["a", "b", "a"], "n": [50, 70, 51], "at": [DAYS[1], DAYS[1], DAYS[2]]})
+    db.sql(
+        "CREATE CONTINUOUS QUERY worth AS SELECT t.id, t.n * q.price AS worth FROM trades t JOIN quotes q ON t.symbol = q.symbol"
+    )
+    trades = pd.DataFrame(
+        {"id": [1, 2, 1], "symbol": ["a", "b", "a"], "n": [50, 70, 51], "at": [DAYS[1], DAYS[1], DAYS[2]]}
+    )
     run = db.replay({"quotes": ROWS, "TRADES": trades})
     assert told(run.answers("p"), "account", "value") == ANSWERS
     assert told(run.answers("n"), "n") == [(DAYS[1], 1, 120)]
@@ -114,7 +130,9 @@ def test_two_streams_and_queries_over_both(db):
 
 def test_changes_go_into_files_with_their_types(db, spark, tmp_path):
     db.sql(f"CREATE CONTINUOUS QUERY p AS {JOINED} COHERENCY value WITHIN 5 INTO parquet OPTIONS (path '{tmp_path}/p')")
-    db.sql(f"CREATE CONTINUOUS QUERY c AS {JOINED} COHERENCY value WITHIN 5 INTO csv OPTIONS (path '{tmp_path}/c/', header 'true')")
+    db.sql(
+        f"CREATE CONTINUOUS QUERY c AS {JOINED} COHERENCY value WITHIN 5 INTO csv OPTIONS (path '{tmp_path}/c/', header 'true')"
+    )
     db.sql(f"CREATE CONTINUOUS QUERY e AS SELECT symbol, price FROM quotes INTO parquet OPTIONS (path '{tmp_path}/e')")
     run = db.replay({"quotes": ROWS})
     written = spark.read.parquet(f"{tmp_path}/p/batch=0")
@@ -132,15 +150,31 @@ def test_changes_go_into_files_with_their_types(db, spark, tmp_path):
     assert spark.read.schema(exact.drop("batch").schema).parquet(f"{tmp_path}/e/batch=0").count() == 0
 
 
-def test_a_sink_that_cannot_be_written(db):
-    db.sql(f"CREATE CONTINUOUS QUERY p AS {JOINED} COHERENCY value WITHIN 5 INTO nosuch OPTIONS (path '/tmp/x')")
+def test_a_sink_that_cannot_be_written(db, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    db.sql(
+        f"CREATE CONTINUOUS QUERY p AS {JOINED} COHERENCY value WITHIN 5 INTO csv OPTIONS (path '{tmp_path}/file/in')"
+    )
     with pytest.raises(deadband.DeadbandError, match="the changes of p cannot be written"):
         db.replay({"quotes": ROWS})
 
 
+def test_a_query_that_cannot_be_prepared_is_not_registered(db, tmp_path):
+    with pytest.raises(deadband.DeadbandError, match="Spark knows no format nosuch"):
+        db.sql(f"CREATE CONTINUOUS QUERY p AS {JOINED} COHERENCY value WITHIN 5 INTO nosuch OPTIONS (path '/tmp/x')")
+    HOLDINGS.to_parquet(tmp_path / "t.parquet")
+    db.sql(f"CREATE TEMPORARY VIEW lost USING parquet OPTIONS (path '{tmp_path}/t.parquet')")
+    (tmp_path / "t.parquet").unlink()
+    with pytest.raises(deadband.DeadbandError, match="lost cannot be read"):
+        db.sql(f"CREATE CONTINUOUS QUERY p AS {JOINED.replace('holdings', 'lost')} COHERENCY value WITHIN 5")
+    assert db.queries == []
+
+
 def test_subscribers_hear_changes_and_how_far_time_has_come(db):
     db.sql(f"CREATE CONTINUOUS QUERY p AS {JOINED} COHERENCY value WITHIN 5")
-    db.sql("CREATE CONTINUOUS QUERY quiet AS SELECT symbol, SUM(price) AS v FROM quotes WHERE symbol = 'z' GROUP BY symbol COHERENCY v WITHIN 1")
+    db.sql(
+        "CREATE CONTINUOUS QUERY quiet AS SELECT symbol, SUM(price) AS v FROM quotes WHERE symbol = 'z' GROUP BY symbol COHERENCY v WITHIN 1"
+    )
     heard, silent, progress = [], [], []
     db.subscribe("P", lambda ts, row, diff: heard.append((ts, diff, row)))
     db.subscribe("p", lambda *_: None, progress.append)
@@ -213,7 +247,9 @@ def test_explain_analyze_measures_on_the_streams_own_source(db, spark, tmp_path,
         options = "(name 'History of quotes')"
     db.sql(QUOTES.replace("quotes", "past") + f" USING {form} OPTIONS {options}")
     query = JOINED.replace("FROM quotes", "FROM past")
-    plan = db.sql(f"EXPLAIN ANALYZE CREATE CONTINUOUS QUERY p AS {query} COHERENCY value WITHIN 5 INTO parquet OPTIONS (path '{tmp_path}/out')")
+    plan = db.sql(
+        f"EXPLAIN ANALYZE CREATE CONTINUOUS QUERY p AS {query} COHERENCY value WITHIN 5 INTO parquet OPTIONS (path '{tmp_path}/out')"
+    )
     assert plan.measured["reported"] == 4 and plan.measured["updates"] == 5 and plan.measured["where"] == "driver"
     assert plan.json["plan"]["estimate"]["groups"] == 2
     assert "4" in plan.text and not (tmp_path / "out").exists()
@@ -240,7 +276,9 @@ def test_errors_of_spark_while_a_query_runs_are_ours(db):
     with pytest.raises(deadband.DeadbandError, match="Spark cannot run this query"):
         db.replay({"quotes": ROWS})
     db.sql("DROP CONTINUOUS QUERY e")
-    db.sql(f"CREATE CONTINUOUS QUERY w AS {JOINED.replace('GROUP', 'WHERE 1 / (h.shares - 1) > 0 GROUP')} COHERENCY value WITHIN 5")
+    db.sql(
+        f"CREATE CONTINUOUS QUERY w AS {JOINED.replace('GROUP', 'WHERE 1 / (h.shares - 1) > 0 GROUP')} COHERENCY value WITHIN 5"
+    )
     with pytest.raises(deadband.DeadbandError, match="Spark cannot run this query"):
         db.replay({"quotes": ROWS})
 
