@@ -148,13 +148,13 @@ class Catalog:
         return self.streams[name.key]
 
     def names(self) -> Iterable[str]:
-        return [r.name for r in (*self.streams.values(), *self.tables.values())]
+        return [r.name for r in self._relations()]
 
     @property
     def schema(self) -> MappingSchema:
         """The columns of everything known, for sqlglot; made once for many queries."""
         if self._schema is None:
-            known = {r.name.lower(): r.types for r in (*self.streams.values(), *self.tables.values()) if r.types}
+            known: dict[str, object] = {r.name.lower(): r.types for r in self._relations() if r.types}
             self._schema = MappingSchema(known, dialect="spark", normalize=False)
         return self._schema
 
@@ -173,6 +173,9 @@ class Catalog:
             raise DeadbandError(f"unknown value for {name}: {statement.value}", statement.value_span, hint=hint)
         self.settings[name] = value
         self._changed()
+
+    def _relations(self) -> list[Stream | Table]:
+        return [*self.streams.values(), *self.tables.values()]
 
     def _changed(self) -> None:
         self._schema = None

@@ -53,11 +53,18 @@ class Span:
         text = self.source.text
         first = text.rfind("\n", 0, self.start) + 1
         last = text.find("\n", self.start)
-        line = text[first : last if last >= 0 else len(text)]
-        width = max(1, min(self.end, first + len(line)) - self.start)
-        pad = "".join("\t" if c == "\t" else " " * _columns(c) for c in line[: self.start - first])
-        carets = "^" * max(1, sum(_columns(c) for c in line[self.start - first :][:width]))
-        return f"  | {line.rstrip()}\n  | {pad}{carets}"
+        line = text[first : last if last >= 0 else len(text)].rstrip()
+        start, end = self.start - first, min(self.end - first, len(line))
+        if len(line) > 2 * _AROUND:
+            left, right = max(0, start - _AROUND), start + _AROUND
+            line = ("…" if left else "") + line[left:right] + ("…" if right < len(line) else "")
+            start, end = start - left + (left > 0), min(end, right) - left + (left > 0)
+        pad = "".join("\t" if c == "\t" else " " * _columns(c) for c in line[:start])
+        carets = "^" * max(1, sum(_columns(c) for c in line[start:end]))
+        return f"  | {line}\n  | {pad}{carets}"
+
+
+_AROUND = 100  # characters of a long line that are shown on either side
 
 
 def _columns(character: str) -> int:

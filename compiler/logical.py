@@ -24,9 +24,9 @@ class Part:
     through at most one part of an answer, and only when nothing in that part is NULL.
     """
 
-    condition: exp.Expression | None
-    terms: tuple[tuple[exp.Expression, exp.Expression], ...]  # feature (over the stream's bare columns), coefficient
-    constant: exp.Expression
+    condition: exp.Expr | None
+    terms: tuple[tuple[exp.Expr, exp.Expr], ...]  # feature (over the stream's bare columns), coefficient
+    constant: exp.Expr
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Output:
 
     name: str
     answer: int | None
-    expression: exp.Expression | None
+    expression: exp.Expr | None
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class LinearAggregate:
     stream: Stream
     alias: str
     select: exp.Select
-    groups: tuple[exp.Expression, ...]
+    groups: tuple[exp.Expr, ...]
     outputs: tuple[Output, ...]
     answers: tuple[Answer, ...]
 
@@ -86,7 +86,7 @@ class LinearAggregate:
         }
 
     @property
-    def features(self) -> list[exp.Expression]:
+    def features(self) -> list[exp.Expr]:
         """The functions of a stream row that the answers are affine in, each once."""
         found = dict.fromkeys(f for a in self.answers for p in a.parts for f, _ in p.terms)
         return list(found)

@@ -68,7 +68,8 @@ class _Build(Transformer):
         return ast.Name(_unquote_name(children[0]), self._span(meta))
 
     def table(self, meta: Any, children: list) -> ast.Name:
-        return ast.Name(".".join(_unquote_name(c) for c in children), self._span(meta))
+        parts = re.findall(r"`(?:[^`]|``)+`|[^.`]+", children[0])
+        return ast.Name(".".join(_unquote_name(p) for p in parts), self._span(meta))
 
     def names(self, meta: Any, children: list) -> tuple[ast.Name, ...]:
         return tuple(children)
@@ -292,10 +293,11 @@ class _Build(Transformer):
         options = [c for c in children if isinstance(c, Tree)]
         format, verbose = "TEXT", False
         for option in options:
-            if option.children[0].type == "VERBOSE":
+            kind, *words = _tokens(option)
+            if kind.type == "VERBOSE":
                 verbose = True
                 continue
-            word = option.children[1]
+            (word,) = words
             format = word.upper()
             if format not in EXPLAIN_FORMATS:
                 hint = did_you_mean(word, EXPLAIN_FORMATS) or f"use one of {', '.join(EXPLAIN_FORMATS)}"
@@ -312,17 +314,22 @@ class _Build(Transformer):
         return Span(self.source, meta.start_pos, meta.end_pos)
 
     def _token_span(self, token: Token) -> Span:
+        assert token.start_pos is not None and token.end_pos is not None
         return Span(self.source, token.start_pos, token.end_pos)
 
     def _once(self, clauses: Iterable[Tree]) -> list[Tree]:
         found: dict[str, Tree] = {}
         for clause in clauses:
             if clause.data in found:
-                word = clause.children[0].upper()
-                span = self._token_span(clause.children[0])
-                raise DeadbandError(f"{' '.join(word.split())} is given twice", span, hint="keep one of them")
+                word = _tokens(clause)[0]
+                what = f"{' '.join(word.upper().split())} is given twice"
+                raise DeadbandError(what, self._token_span(word), hint="keep one of them")
             found[clause.data] = clause
         return list(found.values())
+
+
+def _tokens(tree: Tree) -> list[Token]:
+    return [c for c in tree.children if isinstance(c, Token)]
 
 
 def _unquote_name(text: str) -> str:
@@ -356,7 +363,7 @@ _CALLED = {
     "SPARK_RUN": "a statement",
     "CONDITION_RUN": "a condition",
     "BAD_BOUND": "a number",
-    "OPTION_KEY": "an option",
+    "DOTTED_NAME": "a name",
     "LPAR": '"("',
     "RPAR": '")"',
     "COMMA": '","',
@@ -368,7 +375,6 @@ _CALLED = {
     "LESSTHAN": '"<"',
     "MORETHAN": '">"',
     "COLON": '":"',
-    "DOT": '"."',
     "CREATE_QUERY": "CREATE CONTINUOUS QUERY",
     "EXPLAIN_OPTIONS": '"("',
 }
@@ -432,6 +438,8 @@ def _too_deep(source: Source) -> DeadbandError:
 
 
 def _stuck(source: Source, error: UnexpectedInput) -> _Stuck:
+    start: int | None
+    expected: Iterable[str]
     if isinstance(error, UnexpectedToken):
         start = len(source.text) if error.token.type == "$END" else error.token.start_pos
         expected = error.accepts or error.expected
@@ -499,7 +507,8 @@ def _incomplete_clause(stuck: _Stuck) -> DeadbandError | None:
 def _missing_bound(stuck: _Stuck) -> DeadbandError | None:
     if "BAD_BOUND" not in stuck.expected:
         return None
-    return stuck.after("a bound is missing", "write for example WITHIN 80 or WITHIN 0.5%")
+    what = "a bound is a plain number" if stuck.thing == "(" else "a bound is missing"
+    return stuck.after(what, _BOUND_HINT)
 
 
 def _missing_body(stuck: _Stuck) -> DeadbandError | None:
@@ -609,6 +618,7 @@ _LOOKS_LIKE = (  # what stands before the place, and what should stand there
     (r"SOURCE\s+BY$", STREAM_CLAUSES["SOURCE"]),
     (r"TIMESTAMP\s+BY$", STREAM_CLAUSES["TIMESTAMP"]),
     (r"DECIMAL\s*\($", "DECIMAL(10, 2)"),
+    (r"WITHIN\s[^,;]*,$", "COHERENCY a WITHIN 1, b WITHIN 2"),
 )
 
 

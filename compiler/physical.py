@@ -107,7 +107,7 @@ class EmitOnDrift:
     op: ClassVar[str] = "EmitOnDrift"
     group: Group
     weights: Weights
-    features: tuple[exp.Expression, ...]
+    features: tuple[exp.Expr, ...]
     slots: tuple[Slot, ...]
     edges: tuple[Edge, ...]
     statistics: Statistics | None = None

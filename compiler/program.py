@@ -190,9 +190,7 @@ class Program:
             for table in tree.find_all(exp.Table):
                 self.catalog.forget_table(name_of(table))
 
-    def _reads_a_stream(
-        self, statement: ast.SparkSql, tree: exp.Expression, table: exp.Table, made: bool
-    ) -> DeadbandError:
+    def _reads_a_stream(self, statement: ast.SparkSql, tree: exp.Expr, table: exp.Table, made: bool) -> DeadbandError:
         span = span_of(table.this, statement.sql)
         if made:
             return DeadbandError(f"{table.name} is a stream already", span, hint="give the table another name")
@@ -260,7 +258,7 @@ def _planned(group: Group, query: Query, statistics: Callable[[Group], Statistic
     return Plan(query, choice, assumptions(choice, known))
 
 
-def _spark_statement(statement: ast.SparkSql) -> exp.Expression:
+def _spark_statement(statement: ast.SparkSql) -> exp.Expr:
     """The sqlglot tree of a plain Spark statement; a misspelt statement of ours is pointed out."""
     try:
         tree = parse_sql(statement.sql, clauses={})
@@ -299,7 +297,7 @@ def _meant(statement: ast.SparkSql) -> DeadbandError | None:
     return DeadbandError(f"unknown statement {' '.join(span.text.split())}", span, hint=f"did you mean {meant[0]}?")
 
 
-def _made_by(tree: exp.Expression) -> exp.Table | None:
+def _made_by(tree: exp.Expr) -> exp.Table | None:
     """The table or view that a statement makes."""
     if not isinstance(tree, exp.Create) or str(tree.args.get("kind") or "").upper() not in ("TABLE", "VIEW"):
         return None

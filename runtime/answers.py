@@ -65,7 +65,8 @@ def _typed(values: NDArray, reach: NDArray, kind: T.DataType, name: str) -> pa.A
     null = np.isnan(values)
     if isinstance(kind, T.IntegralType):
         values = np.rint(values)
-        if (reach < np.spacing(np.where(np.abs(values) > WHOLE, values, 0.0))).any():
+        large = np.abs(values) > WHOLE
+        if (reach[large] < np.spacing(np.abs(values[large]))).any():
             raise DeadbandError(
                 f"{name} is beyond 2^53, where not every whole number is a double",
                 hint="allow it a larger bound, or cast the summands to DOUBLE",

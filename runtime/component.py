@@ -62,7 +62,7 @@ class Component:
             DriftLive(context, p) if isinstance(p, EmitOnDrift) else ExactLive(context, p) for p in plans
         ]
         kinds = {s.name: schema_of(context.spark, s)[s.timestamp].dataType for s in streams}
-        self.clock = one_clock(kinds, context.spark.conf.get("spark.sql.session.timeZone"))
+        self.clock = one_clock(kinds, str(context.spark.conf.get("spark.sql.session.timeZone")))
         self.features: dict[str, dict] = {}
         for key in self.streams:
             used = [o.plan.features for o in self.operators if isinstance(o, DriftLive) and o.stream == key]

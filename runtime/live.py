@@ -118,7 +118,7 @@ class _Part:
         self._snapshots = Snapshots(folder / "snapshots", _fingerprint(plans))
         self._answers: dict[str, list[pd.DataFrame]] = {n: [] for n in self._queries}
         self._lock = threading.Lock()
-        self._failure: BaseException | None = None
+        self._failure: Exception | None = None
         self.query: StreamingQuery | None = None
         saved = self._snapshots.load()
         self._batch = -1 if saved is None else saved["batch"]
@@ -167,8 +167,9 @@ class _Part:
             self.query.processAllAvailable()
         except PySparkException as error:
             raise self._failed(error) from error
-        if self.query.exception() is not None:
-            raise self._failed(self.query.exception())
+        failure = self.query.exception()
+        if failure is not None:
+            raise self._failed(failure)
 
     def stop(self) -> None:
         if self.query is not None and self.query.isActive:
@@ -177,7 +178,7 @@ class _Part:
     def _on_batch(self, frame: DataFrame, batch: int) -> None:
         try:
             self._take(frame, batch)
-        except BaseException as error:
+        except Exception as error:
             self._failure = error
             raise
 
@@ -213,7 +214,7 @@ class _Part:
             path.mkdir(parents=True, exist_ok=True)
             letters.to_parquet(path / "rows.parquet")
 
-    def _failed(self, error: Any) -> BaseException:
+    def _failed(self, error: Exception) -> DeadbandError:
         if isinstance(self._failure, DeadbandError):
             return self._failure
         return DeadbandError("the stream has failed", detail=first_line(self._failure or error))
@@ -236,7 +237,7 @@ def _components(plans: list[Operator]) -> list[list[Operator]]:
 
 def _fingerprint(plans: list[Operator]) -> str:
     """What a snapshot's state depends on: streams, bodies, promises."""
-    parts = []
+    parts: list[tuple] = []
     for query in (q for p in plans for q in p.group.queries):
         promise = query.promise
         bounds = [str(b) for b in promise.bounds]

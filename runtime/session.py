@@ -38,7 +38,8 @@ def local_session(**options: Any) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         **{k: str(v) for k, v in options.items()},
     }
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # errors reach the user as exceptions
+    for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(logger).setLevel(logging.CRITICAL)  # errors reach the user as exceptions
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.sql import DataFrame
 
 from deadband.compiler.errors import DeadbandError
@@ -17,7 +19,8 @@ def check_sink(context: Context, query: Query) -> None:
     if query.into is None:
         return
     spark = context.spark
-    lookup = spark.sparkContext._jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource
+    jvm: Any = spark.sparkContext._jvm
+    lookup = jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource
     try:
         lookup(query.into.format.text, spark._jsparkSession.sessionState().conf())
     except SPARK_ERRORS as error:

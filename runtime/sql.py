@@ -23,7 +23,7 @@ __all__ = ["SPARK_ERRORS", "absolute_paths", "collected", "first_line", "run_que
 SPARK_ERRORS = (PySparkException, Py4JJavaError)  # some of the JVM's come as they are
 
 
-def with_tables(query: exp.Expression, names: Mapping[str, str]) -> exp.Expression:
+def with_tables(query: exp.Expr, names: Mapping[str, str]) -> exp.Expr:
     """The query reading other tables: names maps lower-case table names to what to read instead."""
     query = query.copy()
     for table in list(tables_read(query)):
@@ -36,7 +36,7 @@ def with_tables(query: exp.Expression, names: Mapping[str, str]) -> exp.Expressi
     return query
 
 
-def run_query(spark: SparkSession, query: exp.Expression, names: Mapping[str, str]) -> DataFrame:
+def run_query(spark: SparkSession, query: exp.Expr, names: Mapping[str, str]) -> DataFrame:
     """The frame of a query over renamed tables."""
     try:
         return spark.sql(with_tables(query, names).sql("spark", identify=True))

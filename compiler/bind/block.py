@@ -18,7 +18,7 @@ __all__ = ["Block", "NotFlat", "aliases_of", "block_of", "has_aggregate"]
 class NotFlat(Exception):
     """The body is not one block: the part that stands in the way, and why."""
 
-    def __init__(self, node: exp.Expression, reason: str):
+    def __init__(self, node: exp.Expr, reason: str):
         super().__init__(reason)
         self.node = node
         self.reason = reason
@@ -30,10 +30,10 @@ class Block:
     streams: dict[str, Stream]  # by alias
     tables: dict[str, str]  # alias -> table
     nullable: frozenset[str]  # aliases that an outer join may fill with NULLs
-    conditions: tuple[exp.Expression, ...]  # conjuncts of WHERE and of inner joins, BETWEEN written out
-    outputs: tuple[exp.Expression, ...]  # without their aliases
+    conditions: tuple[exp.Expr, ...]  # conjuncts of WHERE and of inner joins, BETWEEN written out
+    outputs: tuple[exp.Expr, ...]  # without their aliases
     names: tuple[str, ...]
-    groups: tuple[exp.Expression, ...]
+    groups: tuple[exp.Expr, ...]
 
     @property
     def aggregates(self) -> bool:
@@ -55,7 +55,7 @@ def block_of(body: Body) -> Block:
     for key in _present(tree, _IN_A_BLOCK):
         value = tree.args[key]
         node = value[0] if isinstance(value, list) else value
-        raise NotFlat(node if isinstance(node, exp.Expression) else tree, _REASONS.get(key, f"it has {key.upper()}"))
+        raise NotFlat(node if isinstance(node, exp.Expr) else tree, _REASONS.get(key, f"it has {key.upper()}"))
     for window in tree.find_all(exp.Window):
         raise NotFlat(window, "a window function needs all rows of a tick")
     for query in tree.find_all(exp.Query):
@@ -66,7 +66,7 @@ def block_of(body: Body) -> Block:
     streams: dict[str, Stream] = {}
     tables: dict[str, str] = {}
     nullable: set[str] = set()
-    conditions: list[exp.Expression] = []
+    conditions: list[exp.Expr] = []
     source = tree.args.get("from_")
     joins = tree.args.get("joins") or []
     for relation, join in [(source.this if source else None, None), *((j.this, j) for j in joins)]:
@@ -112,12 +112,12 @@ def block_of(body: Body) -> Block:
     )
 
 
-def aliases_of(node: exp.Expression) -> set[str]:
+def aliases_of(node: exp.Expr) -> set[str]:
     """The aliases whose columns a node reads."""
     return {c.table for c in node.find_all(exp.Column)}
 
 
-def has_aggregate(node: exp.Expression) -> bool:
+def has_aggregate(node: exp.Expr) -> bool:
     return node.find(exp.AggFunc) is not None
 
 
@@ -143,12 +143,12 @@ def _merged(tree: exp.Select) -> exp.Select:
         raise NotFlat(tree, "it has a subquery that cannot be merged into it") from None
 
 
-def _present(node: exp.Expression, allowed: Collection[str]) -> list[str]:
+def _present(node: exp.Expr, allowed: Collection[str]) -> list[str]:
     """The parts of a node, other than these, that are there."""
     return [key for key, value in node.args.items() if value and key not in allowed]
 
 
-def _conjuncts(condition: exp.Expression) -> list[exp.Expression]:
+def _conjuncts(condition: exp.Expr) -> list[exp.Expr]:
     flat = simplify(condition.copy(), dialect="spark")
     found = list(flat.flatten()) if isinstance(flat, exp.And) else [flat]
     return [c for c in found if c != exp.true()]

@@ -57,7 +57,7 @@ def body_tokens(sql: ast.Sql) -> list[Token]:
     return tokens
 
 
-def parse_sql(sql: ast.Sql, tokens: list[Token] | None = None, clauses: dict[str, str] = CLAUSES) -> exp.Expression:
+def parse_sql(sql: ast.Sql, tokens: list[Token] | None = None, clauses: dict[str, str] = CLAUSES) -> exp.Expr:
     """The sqlglot tree of a text that must be one query or expression; clauses are what may follow it."""
     tokens = tokens_of(sql) if tokens is None else tokens
     if clauses:  # in a plain Spark statement commas are Spark's business

@@ -14,7 +14,7 @@ from deadband.compiler.logical import Answer, LinearAggregate, Output, Part
 
 __all__ = ["AGGREGATES", "Affine", "affine_of", "linear_aggregate", "only_stream", "static_side"]
 
-AGGREGATES = {exp.Sum: "SUM", exp.Avg: "AVG", exp.Count: "COUNT"}
+AGGREGATES: dict[type[exp.Expr], str] = {exp.Sum: "SUM", exp.Avg: "AVG", exp.Count: "COUNT"}
 
 _MINUS_ONE = exp.Neg(this=exp.Literal.number(1))
 
@@ -69,7 +69,7 @@ def _several_streams(block: Block) -> NotAffine:
     return NotAffine(_relation(block, second), twice)
 
 
-def _relation(block: Block, alias: str) -> exp.Expression:
+def _relation(block: Block, alias: str) -> exp.Expr:
     return next(t for t in block.select.find_all(exp.Table) if t.alias_or_name == alias)
 
 
@@ -88,8 +88,8 @@ def static_side(block: Block, alias: str, values: frozenset[str]) -> None:
 class Affine:
     """scaled(aggregate) + offset, or default where the aggregate is NULL."""
 
-    aggregate: exp.Expression
-    scales: tuple[tuple[type[exp.Binary], exp.Expression], ...] = ()  # Mul or Div, by a number
+    aggregate: exp.Expr
+    scales: tuple[tuple[type[exp.Binary], exp.Expr], ...] = ()  # Mul or Div, by a number
     offset: float = 0.0
     default: float | None = None
 
@@ -98,21 +98,21 @@ class Affine:
             self, offset=self.offset + number, default=None if self.default is None else self.default + number
         )
 
-    def times(self, op: type[exp.Binary], number: exp.Expression) -> Affine:
+    def times(self, op: type[exp.Binary], number: exp.Expr) -> Affine:
         value = _number(number)
         assert value is not None
         factor = value if op is exp.Mul else 1 / value
         default = None if self.default is None else self.default * factor
         return replace(self, scales=(*self.scales, (op, number)), offset=self.offset * factor, default=default)
 
-    def scaled(self, inner: exp.Expression) -> exp.Expression:
+    def scaled(self, inner: exp.Expr) -> exp.Expr:
         """What the aggregate is over, scaled."""
         for op, number in self.scales:
             inner = op(this=exp.Paren(this=inner.copy()), expression=number.copy())
         return inner
 
 
-def affine_of(node: exp.Expression) -> Affine:
+def affine_of(node: exp.Expr) -> Affine:
     """An output as an affine function of one aggregate, as far as numbers go."""
     if isinstance(node, exp.Paren):
         return affine_of(node.this)
@@ -136,7 +136,7 @@ def affine_of(node: exp.Expression) -> Affine:
     return Affine(node)
 
 
-def _answer(name: str, node: exp.Expression, alias: str, values: frozenset[str]) -> Answer:
+def _answer(name: str, node: exp.Expr, alias: str, values: frozenset[str]) -> Answer:
     affine = affine_of(node)
     aggregate, condition = affine.aggregate, None
     if isinstance(aggregate, exp.Filter):
@@ -159,9 +159,7 @@ def _answer(name: str, node: exp.Expression, alias: str, values: frozenset[str])
     return Answer(name, kind, parts, affine.offset, affine.default, node.sql("spark"))
 
 
-def _parts(
-    aggregate: exp.Expression, affine: Affine, kind: str, alias: str, values: frozenset[str]
-) -> tuple[Part, ...]:
+def _parts(aggregate: exp.Expr, affine: Affine, kind: str, alias: str, values: frozenset[str]) -> tuple[Part, ...]:
     if isinstance(aggregate.this, exp.Star):
         return (Part(None, (), exp.Literal.number(1)),)
     if aggregate.this is None or aggregate.expressions:
@@ -170,7 +168,7 @@ def _parts(
     return tuple(counted(p) for p in parts) if kind == "COUNT" else parts
 
 
-def _not_an_aggregate(node: exp.Expression) -> NotAffine:
+def _not_an_aggregate(node: exp.Expr) -> NotAffine:
     text, count = node.sql("spark"), len(list(node.find_all(exp.AggFunc)))
     if count > 1:
         return NotAffine(node, f"{text} puts several aggregates together")
@@ -179,7 +177,7 @@ def _not_an_aggregate(node: exp.Expression) -> NotAffine:
     return NotAffine(node, f"{text} is not SUM, AVG or COUNT")
 
 
-def _check_grouped(node: exp.Expression, groups: tuple[exp.Expression, ...]) -> None:
+def _check_grouped(node: exp.Expr, groups: tuple[exp.Expr, ...]) -> None:
     """What an output reads must be one of the groups."""
     if any(node.unnest() == g.unnest() for g in groups):
         return
@@ -189,7 +187,7 @@ def _check_grouped(node: exp.Expression, groups: tuple[exp.Expression, ...]) -> 
         _check_grouped(child, groups)
 
 
-def _check_static(node: exp.Expression, alias: str, values: frozenset[str], what: str = "an output that reads") -> None:
+def _check_static(node: exp.Expr, alias: str, values: frozenset[str], what: str = "an output that reads") -> None:
     for column in node.find_all(exp.Column):
         if column.table == alias and column.name in values:
             raise NotAffine(column, f"{what} the changing value {column.sql('spark')}")
@@ -197,7 +195,7 @@ def _check_static(node: exp.Expression, alias: str, values: frozenset[str], what
         raise NotAffine(node, "an aggregate inside a condition")
 
 
-def _number(node: exp.Expression) -> float | None:
+def _number(node: exp.Expr) -> float | None:
     if isinstance(node, exp.Neg):
         inner = _number(node.this)
         return None if inner is None else -inner

@@ -24,13 +24,13 @@ MAX_PARTS = 64
 class NotAffine(Exception):
     """Which node is in the way, and why."""
 
-    def __init__(self, node: exp.Expression, reason: str):
+    def __init__(self, node: exp.Expr, reason: str):
         super().__init__(reason)
         self.node = node
         self.reason = reason
 
 
-def linear_form(node: exp.Expression, alias: str, values: frozenset[str]) -> tuple[Part, ...]:
+def linear_form(node: exp.Expr, alias: str, values: frozenset[str]) -> tuple[Part, ...]:
     """The parts of an expression over the stream `alias` whose changing columns are `values`."""
     parts = _Form(alias, values).parts(node)
     if len(parts) > MAX_PARTS:
@@ -52,7 +52,7 @@ class _Form:
         self.alias = alias
         self.values = values
 
-    def parts(self, node: exp.Expression) -> list[Part]:
+    def parts(self, node: exp.Expr) -> list[Part]:
         if not self.changes(node):
             return [Part(None, (), _tolerant(node))]
         rule = _RULES.get(type(node))
@@ -60,13 +60,13 @@ class _Form:
             return rule(self, node)
         return self.feature(node)
 
-    def changes(self, node: exp.Expression) -> bool:
+    def changes(self, node: exp.Expr) -> bool:
         return any(c.table == self.alias and c.name in self.values for c in node.find_all(exp.Column))
 
-    def of_one_row(self, node: exp.Expression) -> bool:
+    def of_one_row(self, node: exp.Expr) -> bool:
         return all(c.table == self.alias for c in node.find_all(exp.Column))
 
-    def feature(self, node: exp.Expression) -> list[Part]:
+    def feature(self, node: exp.Expr) -> list[Part]:
         """The node itself as a function of one row, where it is one."""
         if not self.of_one_row(node):
             others = sorted({c.sql("spark") for c in node.find_all(exp.Column) if c.table != self.alias})
@@ -89,7 +89,7 @@ class _Form:
     def sum(self, node: exp.Add | exp.Sub) -> list[Part]:
         """Long sums are deep trees: their summands are taken in one go."""
         summands: list[list[Part]] = []
-        rest: exp.Expression = node
+        rest: exp.Expr = node
         while isinstance(rest, exp.Add | exp.Sub):
             parts = self.parts(rest.expression)
             summands.append(parts if isinstance(rest, exp.Add) else [_scaled(p, _negated) for p in parts])
@@ -131,7 +131,7 @@ class _Form:
         return parts
 
     def case(self, node: exp.Case) -> list[Part]:
-        branches: list[tuple[exp.Expression, exp.Expression | None]] = []
+        branches: list[tuple[exp.Expr, exp.Expr | None]] = []
         for branch in node.args["ifs"]:
             test = exp.EQ(this=node.this.copy(), expression=branch.this.copy()) if node.this else branch.this
             branches.append((test, branch.args["true"]))
@@ -140,7 +140,7 @@ class _Form:
     def if_(self, node: exp.If) -> list[Part]:
         return self.cases_or_feature(node, [(node.this, node.args["true"])], node.args.get("false"))
 
-    def cases_or_feature(self, node: exp.Expression, branches: list, default: exp.Expression | None) -> list[Part]:
+    def cases_or_feature(self, node: exp.Expr, branches: list, default: exp.Expr | None) -> list[Part]:
         try:
             return self.cases(branches, default)
         except NotAffine:
@@ -148,10 +148,10 @@ class _Form:
                 return self.feature(node)
             raise
 
-    def cases(self, branches: list, default: exp.Expression | None) -> list[Part]:
+    def cases(self, branches: list, default: exp.Expr | None) -> list[Part]:
         """One part per branch; a row without a branch has no part, as its value is NULL."""
         parts: list[Part] = []
-        before: exp.Expression | None = None
+        before: exp.Expr | None = None
         for test, value in branches:
             if self.changes(test):
                 raise NotAffine(test, f"{test.sql('spark')} is a condition on a changing value")
@@ -185,7 +185,7 @@ _RULES: dict[type, Callable] = {
 
 # ---------------------------------------------------------------- arithmetic of parts
 
-Terms: TypeAlias = tuple[tuple[exp.Expression, exp.Expression], ...]
+Terms: TypeAlias = tuple[tuple[exp.Expr, exp.Expr], ...]
 
 _ONE, ZERO = exp.Literal.number(1), exp.Literal.number(0)  # ours: one that users write may be a parameter
 
@@ -198,7 +198,7 @@ def _summed(parts: Sequence[Part]) -> Part:
     return Part(condition, _merged([t for p in parts for t in p.terms]), _total(constants))
 
 
-def _scaled(part: Part, scale: Callable[[exp.Expression], exp.Expression]) -> Part:
+def _scaled(part: Part, scale: Callable[[exp.Expr], exp.Expr]) -> Part:
     constant = part.constant if part.constant is ZERO else scale(part.constant)
     return Part(part.condition, tuple((f, scale(c)) for f, c in part.terms), constant)
 
@@ -211,15 +211,15 @@ def _product(a: Part, b: Part) -> Terms:
     return _merged(t for t in terms if t[1] is not ZERO or not (a.terms and b.terms))
 
 
-def _merged(terms: Iterable[tuple[exp.Expression, exp.Expression]]) -> Terms:
+def _merged(terms: Iterable[tuple[exp.Expr, exp.Expr]]) -> Terms:
     """Each feature once, its coefficients added."""
-    found: dict[exp.Expression, list[exp.Expression]] = {}
+    found: dict[exp.Expr, list[exp.Expr]] = {}
     for feature, coefficient in terms:
         found.setdefault(feature, []).append(coefficient)
     return tuple((feature, _total(coefficients)) for feature, coefficients in found.items())
 
 
-def _total(values: Sequence[exp.Expression]) -> exp.Expression:
+def _total(values: Sequence[exp.Expr]) -> exp.Expr:
     """Their sum, as a tree that stays shallow."""
     if len(values) <= 1:
         return values[0] if values else ZERO
@@ -227,11 +227,11 @@ def _total(values: Sequence[exp.Expression]) -> exp.Expression:
     return exp.Add(this=_wrap(_total(values[:middle])), expression=_wrap(_total(values[middle:])))
 
 
-def _negated(value: exp.Expression) -> exp.Expression:
+def _negated(value: exp.Expr) -> exp.Expr:
     return exp.Neg(this=_wrap(value))
 
 
-def _times(a: exp.Expression, b: exp.Expression) -> exp.Expression:
+def _times(a: exp.Expr, b: exp.Expr) -> exp.Expr:
     if a is _ONE:
         return b
     if b is _ONE:
@@ -241,35 +241,35 @@ def _times(a: exp.Expression, b: exp.Expression) -> exp.Expression:
     return exp.Mul(this=_wrap(a), expression=_wrap(b))
 
 
-def _wrap(node: exp.Expression) -> exp.Expression:
+def _wrap(node: exp.Expr) -> exp.Expr:
     node = node.copy()
     return exp.Paren(this=node) if isinstance(node, exp.Binary | exp.Neg) else node
 
 
-def _and(a: exp.Expression | None, b: exp.Expression | None) -> exp.Expression | None:
+def _and(a: exp.Expr | None, b: exp.Expr | None) -> exp.Expr | None:
     if a is None or b is None:
         return a if b is None else b
     return exp.and_(a.copy(), b.copy())
 
 
-def _not_true(test: exp.Expression) -> exp.Expression:
+def _not_true(test: exp.Expr) -> exp.Expr:
     """CASE goes on where the test is false or NULL."""
     return exp.not_(exp.Coalesce(this=exp.Paren(this=test.copy()), expressions=[exp.false()]))
 
 
-def _bare(node: exp.Expression) -> exp.Expression:
+def _bare(node: exp.Expr) -> exp.Expr:
     """The node over bare columns of the stream."""
 
-    def bare(n: exp.Expression) -> exp.Expression:
+    def bare(n: exp.Expr) -> exp.Expr:
         return exp.column(exp.to_identifier(n.name, quoted=True)) if isinstance(n, exp.Column) else n
 
     return _tolerant(node).transform(bare)
 
 
-def _tolerant(node: exp.Expression) -> exp.Expression:
+def _tolerant(node: exp.Expr) -> exp.Expr:
     """The node with NULL where a division by zero or a cast would fail: one row must not stop a stream."""
 
-    def tolerant(n: exp.Expression) -> exp.Expression:
+    def tolerant(n: exp.Expr) -> exp.Expr:
         if isinstance(n, exp.Cast):
             return exp.TryCast(this=_tolerant(n.this), to=n.to.copy(), format=n.args.get("format"), safe=True)
         if isinstance(n, exp.Div):
@@ -283,5 +283,5 @@ def _tolerant(node: exp.Expression) -> exp.Expression:
     return node.copy().transform(tolerant)
 
 
-def _quotient(a: exp.Expression, b: exp.Expression) -> exp.Expression:
+def _quotient(a: exp.Expr, b: exp.Expr) -> exp.Expr:
     return exp.SafeDivide(this=a.copy(), expression=b.copy())

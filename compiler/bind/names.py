@@ -64,17 +64,18 @@ def _time_of(stream: Stream) -> str:
     return f"{stream.name}.{stream.spelling[stream.timestamp]} is {stream.time_kind}"
 
 
-def tables_read(tree: exp.Expression) -> list[exp.Table]:
+def tables_read(tree: exp.Expr) -> list[exp.Table]:
     """The tables in a query that are no references to its common table expressions."""
     found = []
-    stack: list[tuple[exp.Expression, frozenset[str]]] = [(tree, frozenset())]
+    stack: list[tuple[exp.Expr, frozenset[str]]] = [(tree, frozenset())]
     while stack:
         node, ctes = stack.pop()
         with_ = node.args.get("with_")
-        for cte in with_.expressions if with_ else ():
-            own = ctes | {cte.alias.lower()}
-            stack.append((cte.this, own if with_.recursive else ctes))
-            ctes = own
+        if with_ is not None:
+            for cte in with_.expressions:
+                own = ctes | {cte.alias.lower()}
+                stack.append((cte.this, own if with_.recursive else ctes))
+                ctes = own
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and name_of(node) not in ctes:
             found.append(node)
         stack += [(child, ctes) for child in node.iter_expressions() if child is not with_]
@@ -96,7 +97,9 @@ def check_columns(sql: ast.Sql, query: exp.Query, catalog: Catalog) -> None:
     for scope in traverse_scope(query):
         known = _known(scope, catalog)
         outer = _outer(scope, catalog)
-        outputs = {s.lower() for s in query.named_selects} | {s.lower() for s in scope.expression.named_selects}
+        outputs = {s.lower() for s in query.named_selects}
+        if isinstance(scope.expression, exp.Query):
+            outputs |= {s.lower() for s in scope.expression.named_selects}
         for column in scope.columns:
             if isinstance(column.this, exp.Star):
                 _no_star(sql, column, known)
@@ -109,7 +112,7 @@ def check_columns(sql: ast.Sql, query: exp.Query, catalog: Catalog) -> None:
                 _no_star(sql, star, known)
 
 
-def unqualified(sql: ast.Sql, tree: exp.Expression, catalog: Catalog, message: str) -> DeadbandError:
+def unqualified(sql: ast.Sql, tree: exp.Expr, catalog: Catalog, message: str) -> DeadbandError:
     """Why qualify gave up: a second look at the tree as it was written."""
     try:
         for scope in traverse_scope(tree):
@@ -203,7 +206,7 @@ def _written(sql: ast.Sql, column: exp.Column) -> str:
     return sql.text[place["start"] : place["end"] + 1].strip("`") if "start" in place else column.name
 
 
-def _no_star(sql: ast.Sql, star: exp.Expression, known: Columns) -> None:
+def _no_star(sql: ast.Sql, star: exp.Expr, known: Columns) -> None:
     unknown = [a for a, names in known.items() if names is None]
     if not unknown:
         return

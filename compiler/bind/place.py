@@ -36,7 +36,7 @@ _WORDS: dict[type, str] = {
 _BRACKET = re.compile(r"'(?:\\[\s\S]|[^'\\])*'|\"(?:\\[\s\S]|[^\"\\])*\"|`[^`]*`|--[^\n]*|/\*[\s\S]*?\*/|[()]")
 
 
-def span_of(node: exp.Expression, sql: ast.Sql) -> Span:
+def span_of(node: exp.Expr, sql: ast.Sql) -> Span:
     """From the first to the last descendant that knows its place, with the keywords and brackets that go with them."""
     word = _WORDS.get(type(node))
     found = re.search(word, sql.text, re.I) if word is not None else None

@@ -17,7 +17,7 @@ from deadband.compiler.logical import Range
 
 __all__ = ["Comparison", "comparisons", "number_of", "range_on"]
 
-_OPS = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_OPS: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -25,7 +25,7 @@ _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 class Comparison:
     """Σ coefficient · atom + constant op 0; an atom is a column or an expression that is not affine."""
 
-    atoms: tuple[tuple[exp.Expression, float], ...]
+    atoms: tuple[tuple[exp.Expr, float], ...]
     constant: float
     op: str
 
@@ -33,7 +33,7 @@ class Comparison:
         return {a for atom, _ in self.atoms for a in aliases_of(atom)}
 
 
-def comparisons(condition: exp.Expression) -> list[Comparison] | None:
+def comparisons(condition: exp.Expr) -> list[Comparison] | None:
     """A conjunct as comparisons that must all hold, or None when it is none."""
     op = _OPS.get(type(condition))
     if op is None:
@@ -47,7 +47,7 @@ def comparisons(condition: exp.Expression) -> list[Comparison] | None:
     return [_compare(_plus(_affine(left), _affine(right), -1.0), op)]
 
 
-def range_on(comparison: Comparison, data: Collection[str]) -> tuple[tuple[exp.Expression, ...], Range] | None:
+def range_on(comparison: Comparison, data: Collection[str]) -> tuple[tuple[exp.Expr, ...], Range] | None:
     """The data's atoms and the range on them; None when no atom, or not only columns, belong to the data."""
     mine = [(a, c) for a, c in comparison.atoms if aliases_of(a) & set(data)]
     rest = [(a, c) for a, c in comparison.atoms if not aliases_of(a) & set(data)]
@@ -60,7 +60,7 @@ def range_on(comparison: Comparison, data: Collection[str]) -> tuple[tuple[exp.E
     return tuple(a for a, _ in mine), Range(attribute, op, bound)
 
 
-def number_of(node: exp.Expression) -> float | None:
+def number_of(node: exp.Expr) -> float | None:
     """The value of a numeric literal."""
     if not isinstance(node, exp.Literal) or node.is_string:
         return None
@@ -73,10 +73,10 @@ def number_of(node: exp.Expression) -> float | None:
 
 # ---------------------------------------------------------------- affine forms with numeric coefficients
 
-_Affine = tuple[dict[exp.Expression, float], float]
+_Affine = tuple[dict[exp.Expr, float], float]
 
 
-def _affine(node: exp.Expression) -> _Affine:
+def _affine(node: exp.Expr) -> _Affine:
     if isinstance(node, exp.Paren):
         return _affine(node.this)
     if isinstance(node, exp.Neg):
@@ -109,7 +109,7 @@ def _compare(form: _Affine, op: str) -> Comparison:
     return Comparison(tuple(form[0].items()), form[1], op)
 
 
-def _text(atoms: list[tuple[exp.Expression, float]], constant: float) -> str:
+def _text(atoms: list[tuple[exp.Expr, float]], constant: float) -> str:
     """An affine form as people write it: q.x - 2 * s.lo + 3."""
     words: list[str] = []
     for atom, coefficient in atoms:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
+
 from sqlglot import exp
 
 from deadband.compiler.bind.block import Block, NotFlat, block_of, has_aggregate
@@ -14,6 +17,7 @@ from deadband.compiler.logical import (
     EquiJoin,
     Exact,
     ExtremumAggregate,
+    Range,
     RangeAggregate,
     RangeSelect,
     SelectJoin,
@@ -109,7 +113,7 @@ def equi_join(block: Block) -> EquiJoin | None:
 RECOGNISERS = (subscription_join, equi_join, extremum_aggregate, range_aggregate, range_select)
 
 
-def _one_stream_ranges(block: Block):
+def _one_stream_ranges(block: Block) -> tuple[str, str | None, tuple[Range, ...]] | None:
     """(stream alias, subscription alias or None, ranges) when ranges are all that ties them together."""
     if block.nullable:
         return None
@@ -127,7 +131,7 @@ def _one_stream_ranges(block: Block):
     return None
 
 
-def _pairs(block: Block):
+def _pairs(block: Block) -> Iterator[tuple[str, str, str | None]]:
     """(left, right, subscription) choices with both streams as data, or a stream and a table beside a third."""
     if block.aggregates or block.nullable:
         return
@@ -143,8 +147,8 @@ def _pairs(block: Block):
                     yield left, right, subscriptions
 
 
-def _reads(ranges, alias: str) -> bool:
-    return any(f"{alias}." in r.bound for r in ranges)
+def _reads(ranges: Iterable[Range], alias: str) -> bool:
+    return any(re.search(rf"(?<!\w){re.escape(alias)}`?\.", r.bound) for r in ranges)
 
 
 def _named(block: Block, alias: str | None) -> str | None:
@@ -153,5 +157,5 @@ def _named(block: Block, alias: str | None) -> str | None:
     return block.streams[alias].name if alias in block.streams else block.tables[alias]
 
 
-def _texts(nodes) -> tuple[str, ...]:
+def _texts(nodes: Iterable[exp.Expr]) -> tuple[str, ...]:
     return tuple(n.sql("spark") for n in nodes)

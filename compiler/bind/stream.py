@@ -70,11 +70,12 @@ def stream_of(statement: ast.CreateStream) -> Stream:
 
 
 def _type(sql: ast.Sql) -> exp.DataType:
-    found = re.search(r"\s(NOT\s+NULL|NULL|DEFAULT|COMMENT|PRIMARY|UNIQUE|CHECK)\b", sql.text, re.I)
-    if found:
-        span = sql.span.within(found.start(1), len(sql.text))
-        raise DeadbandError(f"unexpected {found[1].upper()}", span, hint="a column of a stream is a name and a type")
+    more = re.search(r"\s(NOT\s+NULL|NULL|DEFAULT|COMMENT|PRIMARY|UNIQUE|CHECK)\b", sql.text, re.I)
+    if more:
+        span = sql.span.within(more.start(1), len(sql.text))
+        raise DeadbandError(f"unexpected {more[1].upper()}", span, hint="a column of a stream is a name and a type")
     text = re.sub(r"\bDOUBLE\s+PRECISION\b", "DOUBLE", sql.text, flags=re.I)
+    found: exp.DataType | None
     try:
         found = exp.DataType.build(text, dialect="spark")
     except (SqlglotError, ValueError, AttributeError):
@@ -116,7 +117,7 @@ def _condition(statement: ast.CreateStream, columns: dict[str, str]) -> str | No
     return tree.sql("spark")
 
 
-def _is_condition(tree: exp.Expression, columns: dict[str, str]) -> bool:
+def _is_condition(tree: exp.Expr, columns: dict[str, str]) -> bool:
     """False where it is plain that the tree is no truth value."""
     tree = tree.unnest()
     if isinstance(tree, exp.Column):

@@ -21,7 +21,7 @@ class Split:
     ranges: dict[str, tuple[Range, ...]]
     bands: tuple[Range, ...]
     equalities: tuple[str, ...]
-    open: tuple[exp.Expression, ...]  # conditions that are none of these
+    open: tuple[exp.Expr, ...]  # conditions that are none of these
 
 
 def split_by(block: Block, data: tuple[str, ...], subscriptions: str | None) -> Split:
@@ -29,7 +29,7 @@ def split_by(block: Block, data: tuple[str, ...], subscriptions: str | None) -> 
     ranges: dict[str, list[Range]] = {a: [] for a in data}
     bands: list[Range] = []
     equalities: list[str] = []
-    rest: list[exp.Expression] = []
+    rest: list[exp.Expr] = []
     for condition in block.conditions:
         found = comparisons(condition)
         if found is None:
@@ -47,8 +47,8 @@ def _sort(
     ranges: dict[str, list[Range]],
     bands: list[Range],
     equalities: list[str],
-    rest: list[exp.Expression],
-    condition: exp.Expression,
+    rest: list[exp.Expr],
+    condition: exp.Expr,
 ) -> None:
     touched = comparison.aliases()
     mine = touched & set(data)
@@ -73,7 +73,7 @@ def _sort(
         rest.append(condition)
 
 
-def _equality(comparison: Comparison, data: tuple[str, ...], condition: exp.Expression) -> str:
+def _equality(comparison: Comparison, data: tuple[str, ...], condition: exp.Expr) -> str:
     """The left relation's column first, however it was written."""
     (one, weight), (two, other) = comparison.atoms
     if weight != -other:

@@ -80,7 +80,7 @@ class Templates:
         template = None
         if parameters is not None:
             template = self._templates.get((signature, _fixed(tokens, parameters)))
-        if template is None:
+        if template is None or parameters is None:
             template = _bind(sql, catalog, tokens)
             by_start = {t.start: i for i, t in enumerate(tokens)}
             found = tuple(by_start[s] for s in template.starts)
@@ -98,11 +98,11 @@ class Templates:
         return _bind(sql, catalog, body_tokens(sql))
 
 
-def parameterised(node: exp.Expression, starts: tuple[int, ...]) -> exp.Expression:
+def parameterised(node: exp.Expr, starts: tuple[int, ...]) -> exp.Expr:
     """The node with its parameters read from the table PARAMETERS."""
     places = {s: i for i, s in enumerate(starts)}
 
-    def replace(n: exp.Expression) -> exp.Expression:
+    def replace(n: exp.Expr) -> exp.Expr:
         if isinstance(n, exp.Literal) and n.meta.get("start") in places:
             return exp.column(f"p{places[n.meta['start']]}", table=_ALIAS)
         return n
@@ -114,7 +114,7 @@ def shape_with(template: Template, literals: tuple[Literal, ...]) -> Shape:
     """The shape of a body of this template, in its own literals."""
     values = dict(zip(template.starts, literals, strict=True))
 
-    def replace(n: exp.Expression) -> exp.Expression:
+    def replace(n: exp.Expr) -> exp.Expr:
         if not isinstance(n, exp.Literal) or n.meta.get("start") not in values:
             return n
         value = values[n.meta["start"]]
@@ -122,6 +122,7 @@ def shape_with(template: Template, literals: tuple[Literal, ...]) -> Shape:
 
     body = template.body
     query = body.query.copy().transform(replace)
+    assert isinstance(query, exp.Query)
     return shape_of(Body(query, body.streams, body.tables, body.columns))[0]
 
 
@@ -148,7 +149,7 @@ def _bind(sql: ast.Sql, catalog: Catalog, tokens: list[Token]) -> Template:
     return Template(body, shape, not_linear, sql, starts, types, block.select)
 
 
-def _varying(select: exp.Select, decimals: set[tuple[str, str]]) -> Iterator[exp.Expression]:
+def _varying(select: exp.Select, decimals: set[tuple[str, str]]) -> Iterator[exp.Expr]:
     """The literals that may become columns: under transparent nodes only, in an aggregate or in a condition."""
     stack = [(child, False, False, False, False) for child in select.iter_expressions()]
     while stack:

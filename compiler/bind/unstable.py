@@ -24,7 +24,7 @@ _TYPES = (
 _NAMES = ("now", "monotonically_increasing_id", "spark_partition_id", "input_file_name", "java_method", "reflect")
 
 
-def unstable_part(node: exp.Expression) -> exp.Expression | None:
+def unstable_part(node: exp.Expr) -> exp.Expr | None:
     """The first part of a tree that is not a function of its inputs, or None."""
     for part in node.find_all(*_TYPES, exp.Anonymous):
         if not isinstance(part, exp.Anonymous) or part.name.lower() in _NAMES:

@@ -31,8 +31,8 @@ def weights_query(shape: LinearAggregate, template: Template, fold: bool) -> tup
         if table.alias_or_name == shape.alias:
             table.replace(exp.to_table(KEYS, alias=shape.alias))
     item = exp.column(ITEM, table=shape.alias)
-    columns: list[exp.Expression] = [exp.alias_(item, ITEM)]
-    groups: list[exp.Expression] = [item]
+    columns: list[exp.Expr] = [exp.alias_(item, ITEM)]
+    groups: list[exp.Expr] = [item]
     if fold:
         parameter_join(select)
         columns.append(exp.alias_(exp.column(QUERY, table="__p"), QUERY))
@@ -50,7 +50,7 @@ def weights_query(shape: LinearAggregate, template: Template, fold: bool) -> tup
     return query, slots, edges
 
 
-def _totals(shape: LinearAggregate) -> tuple[list[exp.Expression], list[Slot], list[Edge]]:
+def _totals(shape: LinearAggregate) -> tuple[list[exp.Expr], list[Slot], list[Edge]]:
     features = shape.features
     if len(features) > MAX_FEATURES:
         raise DeadbandError(
@@ -58,10 +58,10 @@ def _totals(shape: LinearAggregate) -> tuple[list[exp.Expression], list[Slot], l
             hint="split its aggregates over several queries",
         )
     slots: dict[Slot, int] = {Slot(None, ()): 0}
-    columns: list[exp.Expression] = []
+    columns: list[exp.Expr] = []
     edges = [Edge("rows", 0, "rows", -1)]
 
-    def add(column: str, value: exp.Expression, slot: Slot, total: str, answer: int) -> None:
+    def add(column: str, value: exp.Expr, slot: Slot, total: str, answer: int) -> None:
         columns.append(exp.alias_(value, column))
         edges.append(Edge(column, slots.setdefault(slot, len(slots)), total, answer))
 
@@ -79,7 +79,7 @@ def _totals(shape: LinearAggregate) -> tuple[list[exp.Expression], list[Slot], l
     return columns, list(slots), edges
 
 
-def _whole(part: Part) -> exp.Expression | None:
+def _whole(part: Part) -> exp.Expr | None:
     """The condition under which a joined row counts through this part."""
     tests = [] if part.condition is None else [part.condition.copy()]
     for value in (part.constant, *(c for _, c in part.terms)):
@@ -88,14 +88,14 @@ def _whole(part: Part) -> exp.Expression | None:
     return exp.and_(*tests) if tests else None
 
 
-def _never_null(value: exp.Expression) -> bool:
+def _never_null(value: exp.Expr) -> bool:
     """Numbers, as they are written; a parameter that takes the place of one is never NULL either."""
     return isinstance(value, exp.Literal) or (isinstance(value, exp.Neg | exp.Paren) and _never_null(value.this))
 
 
-def _where(condition: exp.Expression | None, value: exp.Expression) -> exp.Expression:
+def _where(condition: exp.Expr | None, value: exp.Expr) -> exp.Expr:
     return value.copy() if condition is None else exp.Case().when(condition.copy(), value.copy())
 
 
-def _sum(condition: exp.Expression | None, value: exp.Expression) -> exp.Expression:
+def _sum(condition: exp.Expr | None, value: exp.Expr) -> exp.Expr:
     return exp.Sum(this=_where(condition, exp.cast(value.copy(), "DOUBLE")))

@@ -74,7 +74,7 @@ class State(NamedTuple):
     high: NDArray  # float64[G·A]
     low: NDArray  # float64[G·A]
     size: NDArray  # float64[G·A], above Σ|w·x|
-    count: NDArray  # float64[G·A]
+    count: NDArray  # type: ignore[assignment]  # float64[G·A]
     rows: NDArray  # float64[G]
     truth: NDArray  # float64[G·A], NaN: NULL
     reported: NDArray  # float64[G·A], NaN: NULL

@@ -163,7 +163,9 @@ def _run_block(number: int, table: pa.Table, shared: tuple) -> pa.RecordBatch:
     )
 
 
-def _without_rows(block: Block, windows: NDArray, items: int, queries: int, features: int):
+def _without_rows(
+    block: Block, windows: NDArray, items: int, queries: int, features: int
+) -> tuple[kernel.Emitted, tuple[NDArray, NDArray]]:
     """A block none of whose items has rows still gives the first answers of global aggregates."""
     none = np.zeros(0, np.int64)
     rows = kernel.Rows(

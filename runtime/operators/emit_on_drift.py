@@ -208,7 +208,8 @@ def count(state: State, good: NDArray, bad: NDArray) -> None:
 
 def relevant(state: State) -> NDArray:
     """Which items some group counts: bool[I]."""
-    return np.diff(state.wiring.flag_start).reshape(len(state.number), len(state.wiring.flag_needs)).any(axis=1)
+    edges = np.diff(state.wiring.flag_start).reshape(len(state.number), len(state.wiring.flag_needs))
+    return edges.sum(axis=1) > 0
 
 
 def _grown(old: kernel.State, new: kernel.State) -> kernel.State:

@@ -44,7 +44,7 @@ def feature_name(number: int) -> str:
     return f"__f{number}"
 
 
-def feature_columns(features: Sequence[exp.Expression]) -> list[Column]:
+def feature_columns(features: Sequence[exp.Expr]) -> list[Column]:
     """The features as Spark columns; a value that is no number is NULL."""
     return [
         F.expr(f.sql("spark", identify=True)).try_cast("double").alias(feature_name(i)) for i, f in enumerate(features)
@@ -55,14 +55,14 @@ def without_features(table: pa.Table) -> pa.Table:
     return table.select([c for c in table.column_names if not c.startswith("__f")])
 
 
-def own_features(table: pa.Table, numbers: Mapping[exp.Expression, int], own: Sequence[exp.Expression]) -> pa.Table:
+def own_features(table: pa.Table, numbers: Mapping[exp.Expr, int], own: Sequence[exp.Expr]) -> pa.Table:
     """A table that has features by these numbers with those of one plan only, numbered from 0."""
     others = without_features(table)
     columns = [table[feature_name(numbers[f])] for f in own]
     return pa.table([*others.columns, *columns], names=[*others.column_names, *map(feature_name, range(len(own)))])
 
 
-def with_features(frame: DataFrame, stream: Stream, features: Sequence[exp.Expression]) -> DataFrame:
+def with_features(frame: DataFrame, stream: Stream, features: Sequence[exp.Expr]) -> DataFrame:
     """The key, time and features of cleaned rows; refused rows keep their reason."""
     keys = [F.col(quoted(k)) for k in stream.key]
     return frame.select(*keys, TIME, SEQ, DELETED, REJECT, *feature_columns(features))

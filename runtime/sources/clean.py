@@ -28,7 +28,9 @@ _INFINITY = float("inf")
 
 def schema_of(spark: SparkSession, stream: Stream) -> T.StructType:
     """The declared columns as Spark types, in lower case."""
-    return T.StructType.fromDDL(", ".join(f"{quoted(name)} {kind}" for name, kind in stream.types.items()))
+    found = T.StructType.fromDDL(", ".join(f"{quoted(name)} {kind}" for name, kind in stream.types.items()))
+    assert isinstance(found, T.StructType)
+    return found
 
 
 def clean(frame: DataFrame, stream: Stream) -> DataFrame:

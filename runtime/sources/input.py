@@ -51,7 +51,7 @@ class StreamInput:
     @cached_property
     def clock(self) -> Clock:
         kind = schema_of(self._spark, self.stream)[self.stream.timestamp].dataType
-        return Clock(kind, self._spark.conf.get("spark.sql.session.timeZone"))
+        return Clock(kind, str(self._spark.conf.get("spark.sql.session.timeZone")))
 
     @cached_property
     def _counts(self) -> pa.Table:
@@ -80,7 +80,7 @@ class StreamInput:
         bad = self._counts.filter(pc.is_valid(self._counts[REJECT])).group_by(REJECT).aggregate([("count", "sum")])
         return dict(zip(bad[REJECT].to_pylist(), bad["count_sum"].to_pylist(), strict=True))
 
-    def collect(self, features: Sequence[exp.Expression]) -> pa.Table:
+    def collect(self, features: Sequence[exp.Expr]) -> pa.Table:
         """Good rows on the driver: key, time, source order, deletion, features. Also tells times and refusals."""
         with _reading(self.stream):
             table = with_features(self.frame, self.stream, features).toArrow()

@@ -49,11 +49,12 @@ def read_stream(spark: SparkSession, stream: Stream, given: Any | None) -> DataF
 def _schema_of_files(spark: SparkSession, stream: Stream) -> T.StructType:
     """What the files there are say, else what was declared; text formats are read as text and cast with checks."""
     declared = schema_of(spark, stream)
+    assert stream.format is not None
     try:
         found = spark.read.format(stream.format).options(**dict(stream.options)).load().schema
     except PySparkException:
         found = declared  # no file there yet
-    if stream.format is not None and stream.format.lower() in _TEXT_FORMATS:
+    if stream.format.lower() in _TEXT_FORMATS:
         plain = (T.ArrayType, T.MapType, T.StructType)
         return T.StructType(
             [f if isinstance(f.dataType, plain) else T.StructField(f.name, T.StringType()) for f in found.fields]
