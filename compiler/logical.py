@@ -114,6 +114,7 @@ class RangeAggregate:
     subscriptions: str | None  # the table or stream of them; None: the literals of the query itself
     ranges: tuple[Range, ...]
     answers: tuple[str, ...]
+    where: tuple[str, ...] = ()  # conditions on the subscriptions alone
 
     def detail(self) -> dict[str, Any]:
         return {
@@ -121,6 +122,7 @@ class RangeAggregate:
             "subscriptions": self.subscriptions or "literals",
             "ranges": [str(r) for r in self.ranges],
             "answers": list(self.answers),
+            **({"where": list(self.where)} if self.where else {}),
         }
 
 
@@ -132,12 +134,14 @@ class RangeSelect:
     stream: Stream
     subscriptions: str | None
     ranges: tuple[Range, ...]
+    where: tuple[str, ...] = ()  # conditions on the subscriptions alone
 
     def detail(self) -> dict[str, Any]:
         return {
             "stream": self.stream.name,
             "subscriptions": self.subscriptions or "literals",
             "ranges": [str(r) for r in self.ranges],
+            **({"where": list(self.where)} if self.where else {}),
         }
 
 
@@ -152,6 +156,7 @@ class BandJoin:
     bands: tuple[Range, ...]
     selections: tuple[Range, ...]
     equalities: tuple[str, ...] = ()
+    where: tuple[str, ...] = ()  # conditions on the subscriptions alone
 
     def detail(self) -> dict[str, Any]:
         return {
@@ -161,6 +166,7 @@ class BandJoin:
             "bands": [str(r) for r in self.bands],
             "selections": [str(r) for r in self.selections],
             "equalities": list(self.equalities),
+            **({"where": list(self.where)} if self.where else {}),
         }
 
 
@@ -174,6 +180,7 @@ class SelectJoin:
     subscriptions: str | None
     equalities: tuple[str, ...]
     selections: tuple[Range, ...]
+    where: tuple[str, ...] = ()  # conditions on the subscriptions alone
 
     def detail(self) -> dict[str, Any]:
         return {
@@ -182,6 +189,7 @@ class SelectJoin:
             "subscriptions": self.subscriptions or "literals",
             "equalities": list(self.equalities),
             "selections": [str(r) for r in self.selections],
+            **({"where": list(self.where)} if self.where else {}),
         }
 
 

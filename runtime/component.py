@@ -58,9 +58,7 @@ class Component:
     def __init__(self, context: Context, streams: list[Stream], plans: list[Operator]):
         self.context = context
         self.streams = {s.name.lower(): s for s in streams}
-        self.operators = [
-            DriftLive(context, p) if isinstance(p, EmitOnDrift) else ExactLive(context, p) for p in plans
-        ]
+        self.operators = [DriftLive(context, p) if isinstance(p, EmitOnDrift) else ExactLive(context, p) for p in plans]
         kinds = {s.name: schema_of(context.spark, s)[s.timestamp].dataType for s in streams}
         self.clock = one_clock(kinds, str(context.spark.conf.get("spark.sql.session.timeZone")))
         self.features: dict[str, dict] = {}
@@ -134,7 +132,9 @@ class Component:
         """Good rows in source order, and the rows that are refused or late with the reason."""
         table = table.take(pc.sort_indices(table[SEQ]))
         table = table.set_column(
-            table.schema.get_field_index(SEQ), SEQ, pa.array(np.arange(state.seq, state.seq + len(table), dtype=np.int64))
+            table.schema.get_field_index(SEQ),
+            SEQ,
+            pa.array(np.arange(state.seq, state.seq + len(table), dtype=np.int64)),
         )
         state.seq += len(table)
         refused = table[REJECT]
@@ -161,7 +161,9 @@ class Component:
             if newest is None:
                 return  # a stream that has not begun holds the others back
             lateness = self.clock.width(stream.lateness)
-            bounds.append(newest - (int(lateness) if isinstance(newest, int) and lateness == int(lateness) else lateness))
+            bounds.append(
+                newest - (int(lateness) if isinstance(newest, int) and lateness == int(lateness) else lateness)
+            )
         bound = min(bounds)
         state.closed = bound if state.closed is None else max(state.closed, bound)
 

@@ -21,7 +21,9 @@ def local_session(**options: Any) -> SparkSession:
     """A session on local cores; options are Spark settings and win over ours."""
     home = os.environ.get("JAVA_HOME")
     if home and shutil.which("java", path=os.path.join(home, "bin")) is None:
-        raise DeadbandError(f"JAVA_HOME is {home}, and there is no Java", hint="set it to a Java 17 or newer, or unset it")
+        raise DeadbandError(
+            f"JAVA_HOME is {home}, and there is no Java", hint="set it to a Java 17 or newer, or unset it"
+        )
     if not home and shutil.which("java") is None:
         raise DeadbandError("Spark needs Java 17 or newer, and there is none", hint="install it, or set JAVA_HOME")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else executors may run another interpreter

@@ -3,11 +3,12 @@
 import os
 import re
 
-import deadband
 import duckdb
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+import deadband
 
 EXAMPLES = int(os.environ.get("DEADBAND_FUZZ", "0"))
 quick = settings(

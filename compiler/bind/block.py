@@ -42,11 +42,12 @@ class Block:
 
 def block_of(body: Body) -> Block:
     """The body as one block, or NotFlat."""
-    tree = body.query
+    tree: exp.Expr = body.query
     while isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Query) and not _present(tree, ("this",)):
         tree = tree.this
     if isinstance(tree, exp.Select) and (tree.args.get("with_") or any(tree.find_all(exp.Subquery))):
         tree = _merged(tree)
+    tree = _without_using(tree)
     if not isinstance(tree, exp.Select):
         raise NotFlat(tree, f"{tree.key.upper()} puts several queries together")
     if tree.args.get("with_"):
@@ -118,7 +119,16 @@ def aliases_of(node: exp.Expr) -> set[str]:
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    return node.find(exp.AggFunc) is not None
+    if node.find(exp.AggFunc) is not None:
+        return True
+    return any(f.name.lower() in _MORE_AGGREGATES for f in node.find_all(exp.Anonymous))
+
+
+# Spark's aggregates that sqlglot reads as functions it does not know.
+_MORE_AGGREGATES = {
+    "bitmap_construct_agg", "collect_union", "count_min_sketch", "every", "histogram_numeric", "listagg", "measure",
+    "some", "std", "string_agg", "try_avg", "try_sum",
+}  # fmt: skip
 
 
 _IN_A_BLOCK = ("expressions", "from_", "joins", "where", "group", "order", "hint", "sort", "cluster", "distribute")
@@ -141,6 +151,20 @@ def _merged(tree: exp.Select) -> exp.Select:
         return merge_subqueries(tree.copy())
     except Exception:  # what sqlglot trips over still runs, exactly
         raise NotFlat(tree, "it has a subquery that cannot be merged into it") from None
+
+
+def _without_using(tree: exp.Expr) -> exp.Expr:
+    """JOIN … USING (k) makes COALESCE(q.k, h.k) of k; where no join keeps right rows alone that is q.k."""
+    made = [c for c in tree.find_all(exp.Coalesce) if _is_key(c)]
+    if not made:
+        return tree
+    return tree.copy().transform(lambda n: n.this if isinstance(n, exp.Coalesce) and _is_key(n) else n)
+
+
+def _is_key(node: exp.Coalesce) -> bool:
+    """Columns of one name without a place in the text: nobody wrote them."""
+    parts = [node.this, *node.expressions]
+    return all(isinstance(p, exp.Column) and p.name == node.this.name and "start" not in p.this.meta for p in parts)
 
 
 def _present(node: exp.Expr, allowed: Collection[str]) -> list[str]:

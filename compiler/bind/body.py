@@ -88,6 +88,9 @@ def body_of(sql: ast.Sql, catalog: Catalog, tokens: list[Token] | None = None) -
     _check_aliases(sql, tree)
     streams = {k: r for k, r in relations.items() if isinstance(r, Stream)}
     columns = _output_names(tree)
+    for call in list(tree.find_all(exp.Anonymous)):
+        if call.name.lower() == "mean" and len(call.expressions) == 1:  # Spark's other name of AVG
+            call.replace(exp.Avg(this=call.expressions[0])).meta.update(call.meta)
     try:
         query = qualify(
             tree,

@@ -187,7 +187,7 @@ def _unknown(sql: ast.Sql, column: exp.Column, known: Columns) -> DeadbandError:
             detail=f"{' and '.join(owners)} have it",
             hint=f"write {owners[0]}.{column.name}",
         )
-    if sum(names is None for names in known.values()) > 1:
+    if sum(names is None for names in known.values()) + len(owners) > 1:
         return DeadbandError(
             f"column {column.name} could belong to several tables",
             place,

@@ -1,7 +1,8 @@
 """Comparisons as ranges: `attribute op bound`, however they were written.
 
 `q.x BETWEEN s.lo AND s.hi`, `s.lo <= q.x`, `q.x - s.lo >= 0`, `ABS(q.x - s.m) <= s.w` all become ranges on q.x; terms
-are moved over the comparison, so that what belongs to the data stands left and the rest right.
+are moved over the comparison, so that what belongs to the data stands left and the rest right. A moved term may round
+otherwise: ranges find candidates, and the condition itself decides at their edges.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ class Comparison:
     atoms: tuple[tuple[exp.Expr, float], ...]
     constant: float
     op: str
+
+    def columns(self) -> set[exp.Expr]:
+        return {c for atom, _ in self.atoms for c in atom.find_all(exp.Column)}
 
     def aliases(self) -> set[str]:
         return {a for atom, _ in self.atoms for a in aliases_of(atom)}
@@ -111,12 +115,14 @@ def _compare(form: _Affine, op: str) -> Comparison:
 
 def _text(atoms: list[tuple[exp.Expr, float]], constant: float) -> str:
     """An affine form as people write it: q.x - 2 * s.lo + 3."""
-    words: list[str] = []
-    for atom, coefficient in atoms:
-        size = atom.sql("spark") if abs(coefficient) == 1 else f"{abs(coefficient):.15g} * {atom.sql('spark')}"
-        words += (["-" if coefficient < 0 else "+"] if words else (["-"] if coefficient < 0 else [])) + [size]
-    if constant or not words:
-        words += (["-" if constant < 0 else "+"] if words else (["-"] if constant < 0 else [])) + [
-            f"{abs(constant):.15g}"
-        ]
-    return " ".join(words)
+    sizes = [(c, a.sql("spark") if abs(c) == 1 else f"{_figure(c)} * {a.sql('spark')}") for a, c in atoms]
+    if constant or not sizes:
+        sizes.append((constant, _figure(constant)))
+    (first, size), *others = sizes
+    return " ".join([f"{'-' if first < 0 else ''}{size}", *(f"{'-' if c < 0 else '+'} {s}" for c, s in others)])
+
+
+def _figure(number: float) -> str:
+    """The size of a number, with all its digits."""
+    size = abs(number)
+    return str(int(size)) if size.is_integer() and size < 1e15 else repr(size)

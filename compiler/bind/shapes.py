@@ -65,13 +65,13 @@ def range_aggregate(block: Block) -> RangeAggregate | None:
     found = _one_stream_ranges(block)
     if found is None or not block.aggregates:
         return None
-    alias, subscriptions, ranges = found
+    alias, subscriptions, ranges, where = found
     answers = [o for o in block.outputs if has_aggregate(o)]
     if not all(isinstance(affine_of(a).aggregate, _RANGE_AGGREGATES) for a in answers):
         return None
     if any(c.table == alias for g in block.groups for c in g.find_all(exp.Column)):
         return None
-    return RangeAggregate(block.streams[alias], _named(block, subscriptions), ranges, _texts(answers))
+    return RangeAggregate(block.streams[alias], _named(block, subscriptions), ranges, _texts(answers), where)
 
 
 def range_select(block: Block) -> RangeSelect | None:
@@ -79,8 +79,8 @@ def range_select(block: Block) -> RangeSelect | None:
     found = _one_stream_ranges(block)
     if found is None or block.aggregates:
         return None
-    alias, subscriptions, ranges = found
-    return RangeSelect(block.streams[alias], _named(block, subscriptions), ranges)
+    alias, subscriptions, ranges, where = found
+    return RangeSelect(block.streams[alias], _named(block, subscriptions), ranges, where)
 
 
 def subscription_join(block: Block) -> BandJoin | SelectJoin | None:
@@ -92,9 +92,9 @@ def subscription_join(block: Block) -> BandJoin | SelectJoin | None:
         if split.open:
             continue
         if split.bands:
-            return BandJoin(*names, split.bands, selections, split.equalities)
+            return BandJoin(*names, split.bands, selections, split.equalities, split.where)
         if split.equalities and selections:
-            return SelectJoin(*names, split.equalities, selections)
+            return SelectJoin(*names, split.equalities, selections, split.where)
     return None
 
 
@@ -113,8 +113,8 @@ def equi_join(block: Block) -> EquiJoin | None:
 RECOGNISERS = (subscription_join, equi_join, extremum_aggregate, range_aggregate, range_select)
 
 
-def _one_stream_ranges(block: Block) -> tuple[str, str | None, tuple[Range, ...]] | None:
-    """(stream alias, subscription alias or None, ranges) when ranges are all that ties them together."""
+def _one_stream_ranges(block: Block) -> tuple[str, str | None, tuple[Range, ...], tuple[str, ...]] | None:
+    """(stream, subscriptions or None, ranges, where) when ranges are all that ties them together."""
     if block.nullable:
         return None
     relations = [*block.streams, *block.tables]
@@ -127,7 +127,7 @@ def _one_stream_ranges(block: Block) -> tuple[str, str | None, tuple[Range, ...]
         ranges = split.ranges[alias]
         bounded = [r for r in ranges if r.op != "="]
         if bounded and not split.open and (subscriptions is None or _reads(bounded, subscriptions)):
-            return alias, subscriptions, ranges
+            return alias, subscriptions, ranges, split.where
     return None
 
 

@@ -21,6 +21,7 @@ class Split:
     ranges: dict[str, tuple[Range, ...]]
     bands: tuple[Range, ...]
     equalities: tuple[str, ...]
+    where: tuple[str, ...]  # conditions on the subscriptions alone
     open: tuple[exp.Expr, ...]  # conditions that are none of these
 
 
@@ -29,6 +30,7 @@ def split_by(block: Block, data: tuple[str, ...], subscriptions: str | None) -> 
     ranges: dict[str, list[Range]] = {a: [] for a in data}
     bands: list[Range] = []
     equalities: list[str] = []
+    where: list[str] = []
     rest: list[exp.Expr] = []
     for condition in block.conditions:
         found = comparisons(condition)
@@ -36,8 +38,9 @@ def split_by(block: Block, data: tuple[str, ...], subscriptions: str | None) -> 
             rest.append(condition)
             continue
         for comparison in found:
-            _sort(comparison, data, subscriptions, ranges, bands, equalities, rest, condition)
-    return Split(subscriptions, {a: tuple(r) for a, r in ranges.items()}, tuple(bands), tuple(equalities), tuple(rest))
+            _sort(comparison, data, subscriptions, ranges, bands, equalities, where, rest, condition)
+    by_alias = {a: tuple(r) for a, r in ranges.items()}
+    return Split(subscriptions, by_alias, tuple(bands), tuple(equalities), tuple(where), tuple(rest))
 
 
 def _sort(
@@ -47,15 +50,21 @@ def _sort(
     ranges: dict[str, list[Range]],
     bands: list[Range],
     equalities: list[str],
+    where: list[str],
     rest: list[exp.Expr],
     condition: exp.Expr,
 ) -> None:
     touched = comparison.aliases()
     mine = touched & set(data)
+    if comparison.columns() != set(condition.find_all(exp.Column)):  # a term that cancels out still must not be NULL
+        rest.append(condition)
+        return
     if not mine:
         if touched - {subscriptions}:
             rest.append(condition)
-        return  # a condition on the subscription alone selects subscriptions
+        else:
+            where.append(condition.sql("spark"))
+        return
     if touched - set(data) - {subscriptions}:
         rest.append(condition)
         return

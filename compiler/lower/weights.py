@@ -10,7 +10,6 @@ from sqlglot import exp
 
 from deadband.compiler.bind.linear_form import ZERO
 from deadband.compiler.bind.template import QUERY, Template, parameterised
-from deadband.compiler.errors import DeadbandError
 from deadband.compiler.logical import LinearAggregate, Part
 from deadband.compiler.lower.folded import parameter_join
 from deadband.compiler.physical import Edge, Slot
@@ -19,7 +18,6 @@ __all__ = ["ITEM", "KEYS", "weights_query"]
 
 KEYS = "__keys"  # the stream's keys and ITEM, their number
 ITEM = "__item"
-MAX_FEATURES = 64  # bits of a word
 
 
 def weights_query(shape: LinearAggregate, template: Template, fold: bool) -> tuple[exp.Select, list[Slot], list[Edge]]:
@@ -52,11 +50,6 @@ def weights_query(shape: LinearAggregate, template: Template, fold: bool) -> tup
 
 def _totals(shape: LinearAggregate) -> tuple[list[exp.Expr], list[Slot], list[Edge]]:
     features = shape.features
-    if len(features) > MAX_FEATURES:
-        raise DeadbandError(
-            f"the query keeps {len(features)} different values per key; at most {MAX_FEATURES} fit",
-            hint="split its aggregates over several queries",
-        )
     slots: dict[Slot, int] = {Slot(None, ()): 0}
     columns: list[exp.Expr] = []
     edges = [Edge("rows", 0, "rows", -1)]

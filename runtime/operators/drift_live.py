@@ -41,7 +41,9 @@ class DriftLive:
             self._tables = self._context.tables.version
             operator.rewired(self.plan, state, self._run_weights)
 
-    def step(self, state: operator.State, rows: dict[str, pa.Table], times: NDArray, clock: Clock) -> dict[str, pd.DataFrame]:
+    def step(
+        self, state: operator.State, rows: dict[str, pa.Table], times: NDArray, clock: Clock
+    ) -> dict[str, pd.DataFrame]:
         """The changes per query that these closed ticks bring."""
         batch = batch_of(rows[self.stream], self.plan.shape.stream.key, len(self.plan.features))
         _, changes = operator.step(self.plan, state, batch, times, clock, self._run_weights)

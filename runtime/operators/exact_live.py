@@ -81,7 +81,9 @@ class ExactLive:
         state.updates += sum(len(t) for t in rows.values())
         return self._told(state, found, ticks, clock)
 
-    def _relative(self, state: State, new: dict, old: dict, keys: dict, ticks: int, views: dict) -> tuple[pd.DataFrame, dict]:
+    def _relative(
+        self, state: State, new: dict, old: dict, keys: dict, ticks: int, views: dict
+    ) -> tuple[pd.DataFrame, dict]:
         """Changes from the answer over the carried rows on; a refreshed table adds what it changed in that answer."""
         frames = {k: new[k].unionByName(old[k]) if k in old else new[k] for k in keys}
         found = self._changes(frames, keys, ticks, state.begun, {**views, **self._views})
@@ -92,7 +94,9 @@ class ExactLive:
             found = _consolidated([before.assign(diff=-before["diff"]), after, found])
         return found, frames
 
-    def _absolute(self, state: State, new: dict, old: dict, keys: dict, ticks: int, views: dict) -> tuple[pd.DataFrame, dict]:
+    def _absolute(
+        self, state: State, new: dict, old: dict, keys: dict, ticks: int, views: dict
+    ) -> tuple[pd.DataFrame, dict]:
         """The whole answer at the first tick less the one in force, then changes."""
         first = _at_first_tick(old)
         frames = {k: new[k].unionByName(first[k]) if k in first else new[k] for k in keys}
@@ -153,7 +157,8 @@ class ExactLive:
 def _at_first_tick(frames: dict[str, DataFrame]) -> dict[str, DataFrame]:
     """Carried rows as the oldest of the first tick: any row of that tick replaces them."""
     return {
-        k: f.withColumn(TICK, F.lit(0).cast("bigint")).withColumn(SEQ, F.lit(-1).cast("bigint")) for k, f in frames.items()
+        k: f.withColumn(TICK, F.lit(0).cast("bigint")).withColumn(SEQ, F.lit(-1).cast("bigint"))
+        for k, f in frames.items()
     }
 
 

@@ -25,7 +25,8 @@ def read_stream(spark: SparkSession, stream: Stream, given: Any | None) -> DataF
         if isinstance(given, DataFrame) and given.isStreaming:
             return given
         raise DeadbandError(
-            f"the frame for {stream.name} is bounded", hint="start takes streaming frames (spark.readStream…); replay takes bounded ones"
+            f"the frame for {stream.name} is bounded",
+            hint="start takes streaming frames (spark.readStream…); replay takes bounded ones",
         )
     if stream.format is None:
         raise DeadbandError(
@@ -41,7 +42,9 @@ def read_stream(spark: SparkSession, stream: Stream, given: Any | None) -> DataF
             reader = reader.schema(_schema_of_files(spark, stream))
         return reader.load()
     except KeyError:
-        raise DeadbandError(f"the source of {stream.name} needs a name", hint="USING table OPTIONS (name 'history')") from None
+        raise DeadbandError(
+            f"the source of {stream.name} needs a name", hint="USING table OPTIONS (name 'history')"
+        ) from None
     except SPARK_ERRORS as error:
         raise source_error(stream, error) from error
 

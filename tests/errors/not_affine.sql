@@ -206,3 +206,20 @@ CREATE CONTINUOUS QUERY one AS SELECT SUM(GREATEST(q.price, h.strike)) AS value 
   WHERE h.strike > 1000;
 CREATE CONTINUOUS QUERY two AS
   SELECT SUM(GREATEST(q.price, h.strike)) AS value FROM quotes q JOIN options h USING (symbol) WHERE h.strike > 2 COHERENCY WITHIN 5;
+
+--- too many values per key
+CREATE CONTINUOUS QUERY total AS
+  SELECT SUM(POWER(q.price, 0) + POWER(q.price, 1) + POWER(q.price, 2) + POWER(q.price, 3) + POWER(q.price, 4)
+    + POWER(q.price, 5) + POWER(q.price, 6) + POWER(q.price, 7) + POWER(q.price, 8) + POWER(q.price, 9)
+    + POWER(q.price, 10) + POWER(q.price, 11) + POWER(q.price, 12) + POWER(q.price, 13) + POWER(q.price, 14)
+    + POWER(q.price, 15) + POWER(q.price, 16) + POWER(q.price, 17) + POWER(q.price, 18) + POWER(q.price, 19)
+    + POWER(q.price, 20) + POWER(q.price, 21) + POWER(q.price, 22) + POWER(q.price, 23) + POWER(q.price, 24)
+    + POWER(q.price, 25) + POWER(q.price, 26) + POWER(q.price, 27) + POWER(q.price, 28) + POWER(q.price, 29)
+    + POWER(q.price, 30) + POWER(q.price, 31) + POWER(q.price, 32) + POWER(q.price, 33) + POWER(q.price, 34)
+    + POWER(q.price, 35) + POWER(q.price, 36) + POWER(q.price, 37) + POWER(q.price, 38) + POWER(q.price, 39)
+    + POWER(q.price, 40) + POWER(q.price, 41) + POWER(q.price, 42) + POWER(q.price, 43) + POWER(q.price, 44)
+    + POWER(q.price, 45) + POWER(q.price, 46) + POWER(q.price, 47) + POWER(q.price, 48) + POWER(q.price, 49)
+    + POWER(q.price, 50) + POWER(q.price, 51) + POWER(q.price, 52) + POWER(q.price, 53) + POWER(q.price, 54)
+    + POWER(q.price, 55) + POWER(q.price, 56) + POWER(q.price, 57) + POWER(q.price, 58) + POWER(q.price, 59)
+    + POWER(q.price, 60) + POWER(q.price, 61) + POWER(q.price, 62) + POWER(q.price, 63) + POWER(q.price, 64)) AS value
+  FROM quotes q COHERENCY value WITHIN 80;

@@ -6,12 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import deadband
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+import deadband
 from deadband import DeadbandError
 
 STREAM = """
@@ -44,7 +45,11 @@ def trace(ticks: int, items: int = 6, seed: int = 3) -> pd.DataFrame:
 
 def holdings(scale: float = 1.0) -> pd.DataFrame:
     rng = np.random.default_rng(5)
-    rows = [(f"a{a}", f"S{s}", scale * float(rng.integers(-5, 20))) for a in range(5) for s in rng.choice(6, 3, replace=False)]
+    rows = [
+        (f"a{a}", f"S{s}", scale * float(rng.integers(-5, 20)))
+        for a in range(5)
+        for s in rng.choice(6, 3, replace=False)
+    ]
     return pd.DataFrame(rows, columns=["account", "symbol", "shares"])
 
 
@@ -194,7 +199,9 @@ def test_a_crash_inside_a_batch_is_not_seen(spark, tmp_path):
         expected = expected[(expected["ts"] >= first) & (expected["ts"] < closed)]
         columns = list(expected.columns)
         pd.testing.assert_frame_equal(
-            live[name].sort_values(columns, ignore_index=True), expected.sort_values(columns, ignore_index=True), obj=name
+            live[name].sort_values(columns, ignore_index=True),
+            expected.sort_values(columns, ignore_index=True),
+            obj=name,
         )
 
 
@@ -271,5 +278,3 @@ def test_mistakes_are_clear(spark, tmp_path):
         db.start(checkpoint=str(tmp_path / "c2"))
     with pytest.raises(DeadbandError, match="no continuous query"):
         deadband.connect(spark).start(checkpoint=str(tmp_path / "c3"))
-
-

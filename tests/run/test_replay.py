@@ -311,7 +311,7 @@ def with_bad_rows(table):
     rows = table.to_pylist()
     bad = [float("nan"), float("inf"), -float("inf"), 1e301]
     for i in range(0, len(rows), 9):
-        rows.insert(i, {**rows[i], "price": bad[i % 4]})
+        rows.insert(i + i % 2, {**rows[i], "price": bad[i % 4]})  # before or after a good one
     for i in range(0, len(rows), 20):
         rows.insert(i, {**rows[i], "symbol": None})
     return pa.Table.from_pylist(rows, schema=table.schema)

@@ -505,3 +505,15 @@ def test_columns_may_have_any_name(spark, driver_rows):
 def test_names_of_the_columns_that_answers_add_are_taken(query):
     with pytest.raises(deadband.DeadbandError, match="a column cannot be called"):
         deadband.compile(f"{QUOTES}; CREATE CONTINUOUS QUERY q AS {query}")
+
+
+def test_sixty_four_values_per_key_and_not_more(db):
+    columns = [f"c{i}" for i in range(65)]
+    db.sql(f"CREATE STREAM s (k STRING, {', '.join(f'{c} DOUBLE' for c in columns)}, at INT) KEY (k) TIMESTAMP BY at")
+    sums = [f"SUM({c}) AS {c}" for c in columns]
+    db.sql(f"CREATE CONTINUOUS QUERY q AS SELECT {', '.join(sums[:64])} FROM s COHERENCY c0 WITHIN 0")
+    with pytest.raises(deadband.DeadbandError, match="65 different values per key; at most 64 fit"):
+        db.sql(f"CREATE CONTINUOUS QUERY more AS SELECT {', '.join(sums)} FROM s COHERENCY c0 WITHIN 0")
+    row = {c: float(i) for i, c in enumerate(columns)}
+    run = db.replay({"s": pd.DataFrame([{"k": "a", **row, "at": 1}, {"k": "a", **row, "c63": None, "at": 2}])})
+    assert told(run.answers("q"), "c0", "c1", "c63") == [(1, 1, 0.0, 1.0, 63.0), (2, 1, 0.0, 1.0, None)]
