@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import uuid
 from collections.abc import Iterator, Mapping
@@ -75,7 +76,7 @@ def absolute_paths(text: str) -> str:
         return text
     places = [
         two
-        for one, two in zip(tokens, tokens[1:], strict=False)
+        for one, two in itertools.pairwise(tokens)
         if two.token_type == TokenType.STRING and one.text.lower() in ("path", "location")
     ]
     for token in reversed(places):

@@ -387,7 +387,7 @@ def _decide(wiring, state, looked, drift, decided):
     for i in range(clock[TOUCHED]):
         g, what = touched[i], looked[i]
         decided[i] = 0
-        if what == ABSENT or what == UNCHANGED:
+        if what in (ABSENT, UNCHANGED):
             if what == UNCHANGED:
                 figures[queries[g], MAX_ERROR] = max(figures[queries[g], MAX_ERROR], drift[i])
             continue

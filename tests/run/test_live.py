@@ -1,5 +1,6 @@
 """Live equals replay: the same changes whatever the batches, restarts and crashes; late and refused rows are visible."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -106,7 +107,7 @@ def test_batches_and_restarts_do_not_matter(spark, tmp_path):
     cuts = [0, 1, 30, 31, 75, 120, len(rows)]
     db = connected(spark, tmp_path)
     parts = []
-    for number, (first, last) in enumerate(zip(cuts, cuts[1:], strict=False)):
+    for number, (first, last) in enumerate(itertools.pairwise(cuts)):
         put(tmp_path, number, rows[first:last])
         if number in (1, 3, 5):
             running = db.start(checkpoint=str(tmp_path / "checkpoint"), once=True)
