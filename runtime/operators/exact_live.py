@@ -25,6 +25,7 @@ from deadband.runtime.context import Context, parameters
 from deadband.runtime.operators.exact_replay import exact_frame, ticked
 from deadband.runtime.operators.spark_exact import carry, changes
 from deadband.runtime.sources.clean import DELETED, SEQ, TIME, schema_of
+from deadband.runtime.sources.frames import from_arrow
 from deadband.runtime.sql import temp_views
 
 __all__ = ["ExactLive"]
@@ -116,7 +117,7 @@ class ExactLive:
     def _frame(self, key: str, table: pa.Table) -> DataFrame:
         spark = self._context.spark
         stream = next(s for s in self.plan.streams if s.name.lower() == key)
-        frame = spark.createDataFrame(table)
+        frame = from_arrow(spark, table)
         declared = schema_of(spark, stream)
         kept = [c for c in frame.columns if c in (TIME, TICK, SEQ, DELETED)]
         return frame.select(*(F.col(f"`{f.name}`").cast(f.dataType).alias(f.name) for f in declared.fields), *kept)
