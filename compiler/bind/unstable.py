@@ -1,4 +1,4 @@
-"""What gives another value each time it is asked: no weight and no condition may depend on it."""
+"""What gives another value each time: no weight, condition or answer over all ticks may depend on it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,17 @@ _TYPES = (
     exp.Uniform,
     exp.Uuid,
 )
-_NAMES = ("now", "monotonically_increasing_id", "spark_partition_id", "input_file_name", "java_method", "reflect")
+_NAMES = (
+    "input_file_block_length",
+    "input_file_block_start",
+    "input_file_name",
+    "java_method",
+    "monotonically_increasing_id",
+    "now",
+    "reflect",
+    "spark_partition_id",
+    "try_reflect",
+)
 
 
 def unstable_part(node: exp.Expr) -> exp.Expr | None:

@@ -19,6 +19,7 @@ from textwrap import shorten
 from sqlglot import exp
 
 from deadband.compiler.bind.template import PARAMETERS
+from deadband.compiler.bind.unstable import unstable_part
 
 __all__ = ["FROM", "NEVER", "TICK", "TICKS", "TICKS_OF", "TO", "VERSIONS_OF", "AsOf", "as_of", "tables_read"]
 
@@ -42,32 +43,6 @@ AGGREGATES = {
     "try_sum",
 }
 SKIP_NULLS = (exp.Avg, exp.Count, exp.Max, exp.Min, exp.Sum)
-UNSTABLE = (
-    exp.CurrentDate,
-    exp.CurrentDatetime,
-    exp.CurrentTime,
-    exp.CurrentTimestamp,
-    exp.Localtime,
-    exp.Localtimestamp,
-    exp.Rand,
-    exp.Randn,
-    exp.Randstr,
-    exp.Shuffle,
-    exp.TableSample,
-    exp.Uniform,
-    exp.Uuid,
-)
-UNSTABLE_NAMES = {
-    "input_file_block_length",
-    "input_file_block_start",
-    "input_file_name",
-    "java_method",
-    "monotonically_increasing_id",
-    "now",
-    "reflect",
-    "spark_partition_id",
-    "try_reflect",
-}
 
 
 @dataclass(frozen=True)
@@ -451,9 +426,9 @@ def _unordered(query: exp.Query) -> exp.Query:
 
 def _stable(query: exp.Query) -> None:
     """Stops at what may give another value when it is computed again."""
-    for node in query.find_all(*UNSTABLE, exp.Anonymous):
-        if not isinstance(node, exp.Anonymous) or node.name.lower() in UNSTABLE_NAMES:
-            raise _Stop(f"{_text(node)} gives another value each time")
+    part = unstable_part(query)
+    if part is not None:
+        raise _Stop(f"{_text(part)} gives another value each time")
 
 
 def _static(node: exp.Expr, names: Mapping[str, str]) -> bool:
