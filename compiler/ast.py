@@ -49,10 +49,10 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Using:
-    format: Name
-    options: tuple[tuple[str, str], ...]
-    span: Span
+class Option:
+    name: Name
+    value: str
+    value_span: Span
 
 
 # ---------------------------------------------------------------- CREATE STREAM
@@ -74,7 +74,8 @@ class CreateStream:
     source_by: tuple[Name, ...]
     delete_when: Sql | None
     pull_every: Interval | None
-    using: Using | None
+    using: Name | None
+    options: tuple[Option, ...]
     if_not_exists: bool
     span: Span
 

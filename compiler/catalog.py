@@ -51,7 +51,9 @@ class Stream:
     pull_every: float | None = None
     pull_span: Span | None = field(default=None, compare=False, repr=False)
     format: str | None = None
-    options: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[str, str], ...] = ()  # for Spark's reader
+    message_cost: str | None = None  # the column that says what a message from a key costs; None: all cost the same
+    change_rate: float | str | None = None  # the most that a value changes a second: a number or a column
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @cached_property

@@ -31,7 +31,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Answer:
-    """One aggregate column: kind(parts) + offset, or `default` where that is NULL."""
+    """One aggregate column: kind(parts) + offset, or `default` where that is NULL. Factors are in the parts."""
 
     name: str
     kind: str  # SUM, AVG, COUNT, MIN or MAX
@@ -66,10 +66,10 @@ class Range:
 
 
 @dataclass(frozen=True)
-class LinearAggregate:
-    """SUM, AVG and COUNT of expressions affine in one stream's values, weights from static tables."""
+class ItemAggregate:
+    """Aggregates over the items of one stream, weights from static tables: what LinearAggregate and its like share."""
 
-    name: ClassVar[str] = "LinearAggregate"
+    name: ClassVar[str]
     stream: Stream
     alias: str
     select: exp.Select
@@ -93,16 +93,17 @@ class LinearAggregate:
 
 
 @dataclass(frozen=True)
-class ExtremumAggregate:
-    """MIN and MAX over items of one stream, with static joins."""
+class LinearAggregate(ItemAggregate):
+    """SUM, AVG and COUNT of expressions affine in one stream's values."""
+
+    name: ClassVar[str] = "LinearAggregate"
+
+
+@dataclass(frozen=True)
+class ExtremumAggregate(ItemAggregate):
+    """MIN and MAX over items of one stream, SUM, AVG and COUNT beside them."""
 
     name: ClassVar[str] = "ExtremumAggregate"
-    stream: Stream
-    groups: tuple[str, ...]
-    answers: tuple[str, ...]
-
-    def detail(self) -> dict[str, Any]:
-        return {"stream": self.stream.name, "groups": list(self.groups), "answers": list(self.answers)}
 
 
 @dataclass(frozen=True)
@@ -233,6 +234,7 @@ class Promise:
     share: float = 1.0
     window: float | None = None  # seconds; None: the whole run
     emit_every: float | None = None  # seconds; None: every tick
+    method: str = ""  # PRECISION: the setting `filters` when the query was created or altered
 
 
 @dataclass(frozen=True)

@@ -133,21 +133,19 @@ class _Build(Transformer):
             raise DeadbandError(f"a bound must be finite: {number}", span, hint=BOUND_HINT)
         return ast.Bound(amount / 100 if percent else amount, percent, span)
 
-    def option(self, meta: Any, children: list) -> tuple[str, str, Span]:
+    def option(self, meta: Any, children: list) -> ast.Option:
         key, _, value = children
         name = _unquote(key) if key.type == "STRING" else key.replace("`", "")
-        return name, _text_of(value), self._token_span(key)
+        return ast.Option(ast.Name(name, self._token_span(key)), _text_of(value), self._token_span(value))
 
-    def options(self, meta: Any, children: list) -> tuple[tuple[str, str], ...]:
-        found: dict[str, tuple[str, str]] = {}
-        for key, value, span in children[1:]:
-            if key.lower() in found:
-                raise DeadbandError(f"option {key} is given twice", span, hint="keep one of them")
-            found[key.lower()] = (key, value)
+    def option_list(self, meta: Any, children: list) -> tuple[ast.Option, ...]:
+        found: dict[str, ast.Option] = {}
+        for option in children:
+            if option.name.key in found:
+                what = f"option {option.name.text} is given twice"
+                raise DeadbandError(what, option.name.span, hint="keep one of them")
+            found[option.name.key] = option
         return tuple(found.values())
-
-    def using(self, meta: Any, children: list) -> ast.Using:
-        return ast.Using(children[1], children[2] or (), self._span(meta))
 
     # CREATE STREAM
 
@@ -165,9 +163,6 @@ class _Build(Transformer):
                 raise DeadbandError("PULL EVERY needs an interval longer than nothing", pull.span, hint=_INTERVAL_HINT)
             pull = replace(pull, span=self._span(clauses["pull_every"].meta))
 
-        using = [c for c in rest if isinstance(c, ast.Using)]
-        if len(using) > 1:
-            raise DeadbandError("USING is given twice", using[1].span, hint="keep one of them")
         return ast.CreateStream(
             name=name,
             columns=columns,
@@ -177,7 +172,8 @@ class _Build(Transformer):
             source_by=of("source_by") or (),
             delete_when=of("delete_when"),
             pull_every=pull,
-            using=using[0] if using else None,
+            using=of("using"),
+            options=of("options") or (),
             if_not_exists=if_not_exists is not None,
             span=self._span(meta),
         )
@@ -250,7 +246,8 @@ class _Build(Transformer):
         return ast.EmitEvery(children[1], self._span(meta))
 
     def into(self, meta: Any, children: list) -> ast.Into:
-        return ast.Into(children[1], children[2] or (), self._span(meta))
+        options = tuple((o.name.text, o.value) for o in children[3] or ())
+        return ast.Into(children[1], options, self._span(meta))
 
     def alter_query(self, meta: Any, children: list) -> ast.AlterQuery:
         return ast.AlterQuery(children[1], children[3], self._span(meta))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from sqlglot import exp
 
 from deadband.compiler.catalog import Stream
-from deadband.compiler.logical import Group, LinearAggregate
-from deadband.compiler.statistics import Statistics
+from deadband.compiler.logical import Group, ItemAggregate, LinearAggregate
+from deadband.compiler.statistics import FilterStatistics, Known, Statistics
 
 if TYPE_CHECKING:
     from deadband.compiler.lower.as_of import AsOf
@@ -67,7 +67,7 @@ class Weights:
     op: ClassVar[str] = "Weights"
     query: exp.Select
     tables: tuple[str, ...]
-    statistics: Statistics | None = None
+    statistics: Known | None = None
     method: str = "spark"
 
     def detail(self) -> dict[str, Any]:
@@ -98,6 +98,16 @@ class Edge:
     slot: int
     total: str  # rows, count or sum
     answer: int  # -1 for rows
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A column of the weights query: the distinct (constant, weights) with which an item competes in a MIN or MAX."""
+
+    column: str
+    answer: int
+    flag: int  # the slot that is 1 while nothing the item needs is NULL
+    slots: tuple[int, ...]  # one value per weight, in order
 
 
 @dataclass(frozen=True)
@@ -141,6 +151,60 @@ class EmitOnDrift:
 
 
 @dataclass(frozen=True)
+class AdaptiveFilter:
+    """Keeps every group's answer in an interval: each item has a width, and its site sends it when it leaves that."""
+
+    op: ClassVar[str] = "AdaptiveFilter"
+    group: Group
+    weights: Weights
+    features: tuple[exp.Expr, ...]
+    slots: tuple[Slot, ...]
+    edges: tuple[Edge, ...]
+    candidates: tuple[Candidate, ...]
+    statistics: FilterStatistics | None = None
+
+    @property
+    def method(self) -> str:
+        return self.group.first.promise.method
+
+    @property
+    def shape(self) -> ItemAggregate:
+        shape = self.group.first.shape
+        assert isinstance(shape, ItemAggregate)
+        return shape
+
+    def detail(self) -> dict[str, Any]:
+        stream, known = self.shape.stream, self.statistics
+        found: dict[str, Any] = {
+            "features": [f.sql("spark") for f in self.features],
+            "method": _FILTERS[self.method],
+            "sites": [stream.spelling[s] for s in stream.source_by] or "each key",
+            "widths": _NO_FILTER if self.method == "none" else _EQUAL if known is None else _widths(known),
+        }
+        if known is not None:
+            found["budgets"] = [f"{group}: {used:.6g} of {allowed:.6g}" for group, used, allowed in known.budgets]
+            found["fixed"] = f"{known.fixed:,} of {known.items:,} items keep one width"
+            found["composites"] = f"{known.composites:,} items put together at their site"
+        if stream.message_cost is not None:
+            found["message_cost"] = stream.spelling[stream.message_cost]
+        rate = stream.change_rate
+        if rate is not None:
+            amount = stream.spelling[rate] if isinstance(rate, str) else f"{rate:.6g}"
+            found["change_rate"] = f"{amount} a second: intervals are padded by it"
+        found["where"] = _FILTER_PLACES
+        if len(self.group.queries) > 1:
+            found["folded"] = _folded(self.group)
+        return found
+
+    def estimate(self) -> dict[str, Any]:
+        return {} if self.statistics is None else self.statistics.estimate()
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (StreamScan(self.shape.stream), self.weights)
+
+
+@dataclass(frozen=True)
 class SparkExact:
     """The body itself on Spark, as changes from tick to tick."""
 
@@ -169,16 +233,32 @@ class SparkExact:
         return (*(StreamScan(s) for s in self.streams), *(StaticScan(t) for t in self.tables))
 
 
+def _widths(known: FilterStatistics) -> list[str]:
+    return [f"{item}: {width:.6g}, {messages:.4g} messages a tick" for item, width, messages in known.widths]
+
+
 def _folded(group: Group) -> str:
     literals = len(group.first.literals)
     return f"{len(group.queries)} queries that differ in {literals} literal{'' if literals == 1 else 's'}"
 
 
-Node: TypeAlias = StreamScan | StaticScan | Weights | EmitOnDrift | SparkExact
-Operator: TypeAlias = EmitOnDrift | SparkExact
+Node: TypeAlias = StreamScan | StaticScan | Weights | EmitOnDrift | AdaptiveFilter | SparkExact
+Operator: TypeAlias = EmitOnDrift | AdaptiveFilter | SparkExact
 
 _FORMS = {
     "versions": "one job over the versions of the rows: cost follows the updates",
     "ticks": "one as-of job over all ticks: cost follows live keys x ticks",
     "jobs": "one job a tick over the state of the streams",
 }
+
+_FILTERS = {
+    "adaptive": "widths by what each would cost, moved where the messages saved outweigh the control messages",
+    "reference": "all widths shrink now and then, and grow where an item sends much for its width",
+    "uniform": "equal widths, which stay",
+    "none": "no filter",
+}
+_EQUAL = "equal rates are assumed: every item gets the same width"
+_NO_FILTER = "none: every update that matters is sent"
+_FILTER_PLACES = (
+    "live: filters on executors by site, the coordinator on the driver; replay: both in one kernel per component"
+)

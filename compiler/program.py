@@ -23,12 +23,14 @@ from deadband.compiler.logical import Group, Query
 from deadband.compiler.lower import Choice, lower
 from deadband.compiler.parse import parse
 from deadband.compiler.passes import run_passes
-from deadband.compiler.statistics import Statistics
+from deadband.compiler.statistics import FilterStatistics, Known
 from deadband.grammar import SPARK_HEADS, STATEMENT_HEADS
 
 __all__ = ["Program", "compile_text"]
 
 _ASSUMED = "no statistics: nothing is known of how often and how far the items move"
+_EQUAL_WIDTHS = "equal rates: every item gets the same width"
+_OWN_SOURCE = "the stream's own source"
 
 
 def compile_text(sql: str, tables: dict[str, dict[str, str] | None] | None = None, name: str = "<sql>") -> list[Plan]:
@@ -59,7 +61,7 @@ class Program:
         """The queries as they run: folded."""
         return run_passes(list(self.queries.values()))
 
-    def plans(self, statistics: Callable[[Group], Statistics | None] = lambda group: None) -> list[Plan]:
+    def plans(self, statistics: Callable[[Group], Known | None] = lambda group: None) -> list[Plan]:
         """One plan per continuous query."""
         found: dict[str, Plan] = {}
         for group in self.groups():
@@ -67,7 +69,7 @@ class Program:
             found |= {query.name.lower(): replace(first, query=query) for query in group.queries}
         return [found[name] for name in self.queries]
 
-    def plan(self, query: Query, statistics: Callable[[Group], Statistics | None] = lambda group: None) -> Plan:
+    def plan(self, query: Query, statistics: Callable[[Group], Known | None] = lambda group: None) -> Plan:
         """The plan of a query on its own."""
         return _planned(Group((query,)), query, statistics)
 
@@ -151,7 +153,7 @@ class Program:
         self.explained(statement)
 
     def explained(
-        self, statement: ast.Explain, statistics: Callable[[Group], Statistics | None] = lambda group: None
+        self, statement: ast.Explain, statistics: Callable[[Group], Known | None] = lambda group: None
     ) -> Plan:
         """The plan an EXPLAIN asks for; nothing is registered."""
         target = statement.target
@@ -240,16 +242,19 @@ _ADD: dict[type, Callable] = {
 }
 
 
-def assumptions(choice: Choice, statistics: Statistics | None) -> tuple[str, ...]:
-    if choice.operator.op != "EmitOnDrift":
+def assumptions(choice: Choice, statistics: Known | None) -> tuple[str, ...]:
+    if choice.operator.op == "SparkExact":
         return ()
     if statistics is None:
-        return (_ASSUMED, "equal rates: a group reports at most one row a tick")
-    walks = "answers move as random walks, with the moments of the stream's own source"
+        filtered = choice.operator.op == "AdaptiveFilter"
+        return (_ASSUMED, _EQUAL_WIDTHS if filtered else "equal rates: a group reports at most one row a tick")
+    if isinstance(statistics, FilterStatistics):
+        return (f"items go on moving as in {'the analysed history' if statistics.analysed else _OWN_SOURCE}",)
+    walks = f"answers move as random walks, with the moments of {_OWN_SOURCE}"
     return (walks,) if statistics.paired else (walks, "items move independently of each other")
 
 
-def _planned(group: Group, query: Query, statistics: Callable[[Group], Statistics | None]) -> Plan:
+def _planned(group: Group, query: Query, statistics: Callable[[Group], Known | None]) -> Plan:
     known = statistics(group)
     try:
         choice = lower(group, known)

@@ -37,7 +37,7 @@ SHAPES = {
         ],
     ),
     "ExtremumAggregate": (
-        {"stream": "quotes", "groups": ["h.account"], "answers": ["MAX(q.price)"]},
+        {"stream": "quotes", "groups": ["h.account"], "answers": ["MAX(q.price)"], "features": ["`price`"]},
         [
             "SELECT h.account, MAX(q.price) AS m FROM quotes q JOIN holdings h ON q.symbol = h.symbol GROUP BY h.account",
             "SELECT account, MAX(price) AS m FROM holdings h, quotes q WHERE q.symbol = h.symbol GROUP BY account",
@@ -170,6 +170,7 @@ def in_order(detail: dict) -> dict:
         ("SELECT q.symbol FROM quotes q JOIN demand d ON q.symbol = d.symbol AND q.price > 5", "SelectJoin"),
         ("SELECT MIN(price) AS m FROM quotes", "ExtremumAggregate"),
         ("SELECT MIN(price) AS m, MAX(price) AS n FROM quotes WHERE symbol > 'a'", "ExtremumAggregate"),
+        ("SELECT MIN(price) AS m, SUM(price) AS s FROM quotes", "ExtremumAggregate"),
         ("SELECT AVG(price) AS m FROM quotes", "LinearAggregate"),
         ("SELECT COUNT(*) AS n FROM quotes", "LinearAggregate"),
         ("SELECT SUM(price * risk) AS v FROM quotes", "LinearAggregate"),
@@ -177,7 +178,6 @@ def in_order(detail: dict) -> dict:
         ("SELECT symbol, price FROM quotes", "Exact"),
         ("SELECT symbol FROM quotes WHERE risk > 1 OR price > 1", "Exact"),
         ("SELECT symbol FROM quotes WHERE symbol LIKE 'a%' AND risk > 1", "Exact"),
-        ("SELECT MIN(price) AS m, SUM(price) AS s FROM quotes", "Exact"),
         ("SELECT MIN(price) AS m FROM trades", "Exact"),
         ("SELECT SUM(price) AS m FROM trades", "Exact"),
         ("SELECT risk, SUM(price) AS v FROM quotes GROUP BY risk", "Exact"),

@@ -121,6 +121,8 @@ def drawn(node: object, label: str = "", indent: str = "") -> Iterator[str]:
                 yield from drawn(value, field.name, indent + "  ")
     elif isinstance(node, tuple) and all(isinstance(n, ast.Name) for n in node):
         yield f"{head}{', '.join(n.text for n in node)}"
+    elif isinstance(node, tuple) and all(isinstance(n, ast.Option) for n in node):
+        yield f"{head}{json.dumps({o.name.text: o.value for o in node}, ensure_ascii=False)}"
     elif isinstance(node, tuple) and all(isinstance(n, tuple) for n in node):
         yield f"{head}{json.dumps(dict(node), ensure_ascii=False)}"
     elif isinstance(node, tuple):

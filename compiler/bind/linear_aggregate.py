@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from sqlglot import exp
 
 from deadband.compiler.bind.block import Block, aliases_of, has_aggregate
-from deadband.compiler.bind.linear_form import NotAffine, counted, linear_form
+from deadband.compiler.bind.linear_form import NotAffine, counted, extremum_form, linear_form, times
 from deadband.compiler.bind.ranges import number_of
 from deadband.compiler.bind.unstable import unstable_part
-from deadband.compiler.logical import Answer, LinearAggregate, Output, Part
+from deadband.compiler.logical import Answer, ItemAggregate, LinearAggregate, Output, Part
 
-__all__ = ["AGGREGATES", "Affine", "affine_of", "linear_aggregate", "only_stream", "static_side"]
+__all__ = ["AGGREGATES", "Affine", "affine_of", "linear_aggregate", "over_items"]
 
 MAX_FEATURES = 64  # which of them are NULL is told by the bits of a word
 AGGREGATES: dict[type[exp.Expr], str] = {exp.Sum: "SUM", exp.Avg: "AVG", exp.Count: "COUNT"}
 
 _MINUS_ONE = exp.Neg(this=exp.Literal.number(1))
+_FLIPPED = {"MIN": "MAX", "MAX": "MIN"}
+Aggregates = Mapping[type[exp.Expr], str]
+Items = TypeVar("Items", bound=ItemAggregate)
 
 
 def linear_aggregate(block: Block) -> LinearAggregate:
     """The block as a LinearAggregate, or NotAffine at the part that is in the way."""
-    alias = only_stream(block)
+    return over_items(block, LinearAggregate, AGGREGATES)
+
+
+def over_items(block: Block, kind: type[Items], aggregates: Aggregates) -> Items:
+    """The block as a shape whose outputs are these aggregates of one keyed stream's items."""
+    alias = _only_stream(block)
     stream = block.streams[alias]
     if not any(has_aggregate(o) for o in block.outputs):
         raise NotAffine(block.select, "it has no aggregate")
@@ -30,7 +40,7 @@ def linear_aggregate(block: Block) -> LinearAggregate:
         reason = f"{stream.name} has no KEY, so its rows are events, not items with a current value"
         raise NotAffine(_relation(block, alias), reason)
     values = frozenset({*stream.values, stream.timestamp})
-    static_side(block, alias, values)
+    _static_side(block, alias, values)
     unstable = unstable_part(block.select)
     if unstable is not None:
         raise NotAffine(unstable, f"{unstable.sql('spark')} changes by itself, so no weight can be kept")
@@ -39,19 +49,19 @@ def linear_aggregate(block: Block) -> LinearAggregate:
     for name, node in zip(block.names, block.outputs, strict=True):
         if has_aggregate(node):
             outputs.append(Output(name, len(answers), None))
-            answers.append(_answer(name, node, alias, values))
+            answers.append(_answer(name, node, alias, values, aggregates))
         else:
             _check_static(node, alias, values)
             _check_grouped(node, block.groups)
             outputs.append(Output(name, None, node))
-    shape = LinearAggregate(stream, alias, block.select, block.groups, tuple(outputs), tuple(answers))
+    shape = kind(stream, alias, block.select, block.groups, tuple(outputs), tuple(answers))
     if len(shape.features) > MAX_FEATURES:
         reason = f"it keeps {len(shape.features)} different values per key; at most {MAX_FEATURES} fit"
         raise NotAffine(block.select, reason)
     return shape
 
 
-def only_stream(block: Block) -> str:
+def _only_stream(block: Block) -> str:
     """The alias of the one stream that is read, once."""
     if len(block.streams) > 1:
         raise _several_streams(block)
@@ -78,7 +88,7 @@ def _relation(block: Block, alias: str) -> exp.Expr:
     return next(t for t in block.select.find_all(exp.Table) if t.alias_or_name == alias)
 
 
-def static_side(block: Block, alias: str, values: frozenset[str]) -> None:
+def _static_side(block: Block, alias: str, values: frozenset[str]) -> None:
     """Conditions and groups must not depend on what changes."""
     where = block.select.args.get("where")
     if where is not None:  # as it was written: what simplifies away is still read
@@ -111,6 +121,11 @@ class Affine:
         default = None if self.default is None else self.default * factor
         return replace(self, scales=(*self.scales, (op, number)), offset=self.offset * factor, default=default)
 
+    @property
+    def negative(self) -> bool:
+        """Whether it falls where the aggregate rises."""
+        return sum(1 for _, number in self.scales if (_number(number) or 0.0) < 0) % 2 == 1
+
     def scaled(self, inner: exp.Expr) -> exp.Expr:
         """What the aggregate is over, scaled."""
         for op, number in self.scales:
@@ -142,21 +157,21 @@ def affine_of(node: exp.Expr) -> Affine:
     return Affine(node)
 
 
-def _answer(name: str, node: exp.Expr, alias: str, values: frozenset[str]) -> Answer:
+def _answer(name: str, node: exp.Expr, alias: str, values: frozenset[str], aggregates: Aggregates) -> Answer:
     affine = affine_of(node)
     aggregate, condition = affine.aggregate, None
     if isinstance(aggregate, exp.Filter):
         condition = aggregate.expression.this
         _check_static(condition, alias, values, "a condition on")
         aggregate = aggregate.this
-    kind = AGGREGATES.get(type(aggregate))
+    kind = aggregates.get(type(aggregate))
     if kind is None:
-        raise _not_an_aggregate(aggregate)
-    if aggregate.find(exp.Distinct):
-        raise NotAffine(aggregate, f"{aggregate.sql('spark')} drops values that are alike")
-    if affine.scales and kind == "COUNT":
-        raise NotAffine(node, f"{node.sql('spark')} scales a COUNT")
-    parts = _parts(aggregate, affine, kind, alias, values)
+        raise _not_an_aggregate(aggregate, aggregates)
+    if kind in _FLIPPED:
+        parts = _competing(aggregate, affine, alias, values)
+        kind = _FLIPPED[kind] if affine.negative else kind
+    else:
+        parts = _added(node, aggregate, affine, kind, alias, values)
     if condition is not None:
         parts = tuple(
             Part(condition if p.condition is None else exp.and_(condition, p.condition), p.terms, p.constant)
@@ -165,7 +180,27 @@ def _answer(name: str, node: exp.Expr, alias: str, values: frozenset[str]) -> An
     return Answer(name, kind, parts, affine.offset, affine.default, node.sql("spark"))
 
 
-def _parts(aggregate: exp.Expr, affine: Affine, kind: str, alias: str, values: frozenset[str]) -> tuple[Part, ...]:
+def _competing(aggregate: exp.Expr, affine: Affine, alias: str, values: frozenset[str]) -> tuple[Part, ...]:
+    """The parts of a MIN or MAX, scaled as the aggregate is: -MIN(x) is MAX(-x), and an item counts however often."""
+    argument = aggregate.this
+    if isinstance(argument, exp.Distinct) and len(argument.expressions) == 1:
+        argument = argument.expressions[0]
+    if argument is None or aggregate.expressions or isinstance(argument, exp.Distinct | exp.Star):
+        raise NotAffine(aggregate, f"{aggregate.sql('spark')} is not of one expression")
+    parts = extremum_form(argument, alias, values)
+    for op, number in affine.scales:
+        parts = tuple(times(p, op, number) for p in parts)
+    return parts
+
+
+def _added(
+    node: exp.Expr, aggregate: exp.Expr, affine: Affine, kind: str, alias: str, values: frozenset[str]
+) -> tuple[Part, ...]:
+    """The parts of a SUM, AVG or COUNT."""
+    if aggregate.find(exp.Distinct):
+        raise NotAffine(aggregate, f"{aggregate.sql('spark')} drops values that are alike")
+    if affine.scales and kind == "COUNT":
+        raise NotAffine(node, f"{node.sql('spark')} scales a COUNT")
     if isinstance(aggregate.this, exp.Star):
         return (Part(None, (), exp.Literal.number(1)),)
     if aggregate.this is None or aggregate.expressions:
@@ -174,13 +209,14 @@ def _parts(aggregate: exp.Expr, affine: Affine, kind: str, alias: str, values: f
     return tuple(counted(p) for p in parts) if kind == "COUNT" else parts
 
 
-def _not_an_aggregate(node: exp.Expr) -> NotAffine:
+def _not_an_aggregate(node: exp.Expr, aggregates: Aggregates) -> NotAffine:
     text, count = node.sql("spark"), len(list(node.find_all(exp.AggFunc)))
     if count > 1:
         return NotAffine(node, f"{text} puts several aggregates together")
     if not isinstance(node, exp.AggFunc):
         return NotAffine(node, f"{text} is not affine in its aggregate")
-    return NotAffine(node, f"{text} is not SUM, AVG or COUNT")
+    *names, last = aggregates.values()
+    return NotAffine(node, f"{text} is not {', '.join(names)} or {last}")
 
 
 def _check_grouped(node: exp.Expr, groups: tuple[exp.Expr, ...]) -> None:

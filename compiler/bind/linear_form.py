@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from deadband.compiler.logical import Part
 
-__all__ = ["ZERO", "NotAffine", "counted", "linear_form"]
+__all__ = ["ZERO", "NotAffine", "counted", "extremum_form", "linear_form", "times"]
 
 MAX_PARTS = 64
 
@@ -32,7 +32,23 @@ class NotAffine(Exception):
 
 def linear_form(node: exp.Expr, alias: str, values: frozenset[str]) -> tuple[Part, ...]:
     """The parts of an expression over the stream `alias` whose changing columns are `values`."""
-    parts = _Form(alias, values).parts(node)
+    return _few(node, _Form(alias, values).parts(node))
+
+
+def extremum_form(node: exp.Expr, alias: str, values: frozenset[str]) -> tuple[Part, ...]:
+    """The same for MIN and MAX: what reads one row only is one feature, affine or not, in each case of a static CASE.
+
+    MIN(x + y) has one filter of the whole width; as a sum it would have two, of half the width each.
+    """
+    return _few(node, _Extremum(alias, values).parts(node))
+
+
+def times(part: Part, op: type[exp.Binary], number: exp.Expr) -> Part:
+    """The part multiplied or divided by a number."""
+    return _scaled(part, lambda c: _times(c, number) if op is exp.Mul else _quotient(c, number))
+
+
+def _few(node: exp.Expr, parts: list[Part]) -> tuple[Part, ...]:
     if len(parts) > MAX_PARTS:
         raise NotAffine(node, f"it has {len(parts)} cases; at most {MAX_PARTS} can be kept")
     return tuple(parts)
@@ -168,6 +184,12 @@ class _Form:
         if node.to.is_type(exp.DataType.Type.DOUBLE):
             return self.parts(node.this)
         raise NotAffine(node, f"a cast to {node.to.sql('spark')} rounds: {node.sql('spark')} is not affine")
+
+
+class _Extremum(_Form):
+    def parts(self, node: exp.Expr) -> list[Part]:
+        whole = not isinstance(node, exp.Paren | exp.Case | exp.If)
+        return self.feature(node) if whole and self.changes(node) and self.of_one_row(node) else super().parts(node)
 
 
 _RULES: dict[type, Callable] = {

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from deadband.compiler import ast
 from deadband.compiler.bind.block import has_aggregate
+from deadband.compiler.bind.linear_form import NotAffine
 from deadband.compiler.bind.place import span_of
 from deadband.compiler.bind.template import Template
 from deadband.compiler.catalog import LATER
 from deadband.compiler.errors import DeadbandError, Span, did_you_mean
-from deadband.compiler.logical import ExtremumAggregate, LinearAggregate, Promise
+from deadband.compiler.logical import ExtremumAggregate, ItemAggregate, Promise
 
 __all__ = ["not_supported_yet", "promise_of"]
 
+Bounding: TypeAlias = ast.Coherency | ast.Precision
 
-def promise_of(query: ast.Query, template: Template) -> Promise:
+
+def promise_of(query: ast.Query, template: Template, filters: str) -> Promise:
     """What the clauses promise; a clause that cannot be kept is an error, never ignored."""
     coherency = query.clause(ast.Coherency)
     precision = query.clause(ast.Precision)
     fidelity = query.clause(ast.Fidelity)
     emit = query.clause(ast.EmitEvery)
     assert coherency is None or isinstance(coherency, ast.Coherency)
+    assert precision is None or isinstance(precision, ast.Precision)
     assert fidelity is None or isinstance(fidelity, ast.Fidelity)
     assert emit is None or isinstance(emit, ast.EmitEvery)
     if coherency is not None and precision is not None:
-        second = max(coherency, precision, key=lambda c: c.span.start)
+        later = max(coherency.span, precision.span, key=lambda span: span.start)
         raise DeadbandError(
             "COHERENCY and PRECISION do not go together",
-            second.span,
+            later,
             detail="COHERENCY bounds the distance of one reported value, PRECISION the width of an interval",
             hint="keep one of them",
         )
@@ -39,15 +45,21 @@ def promise_of(query: ast.Query, template: Template) -> Promise:
         )
     _check_pulled(query, template, fidelity)
     for clause in query.clauses:
-        if isinstance(clause, ast.Precision | ast.Response | ast.Notify | ast.Memory):
+        if isinstance(clause, ast.Response | ast.Notify | ast.Memory):
             raise not_supported_yet(type(clause).__name__.upper(), clause.span)
+    bounding = coherency or precision
     return Promise(
-        kind=None if coherency is None else "COHERENCY",
-        bounds=() if coherency is None else _bounds(coherency, template),
+        kind=None if bounding is None else _word(bounding),
+        bounds=() if bounding is None else _bounds(bounding, template),
         share=1.0 if fidelity is None else fidelity.share,
         window=None if fidelity is None or fidelity.window is None else fidelity.window.seconds,
         emit_every=None if emit is None else emit.interval.seconds,
+        method="" if precision is None else filters,
     )
+
+
+def _word(clause: Bounding) -> str:
+    return type(clause).__name__.upper()
 
 
 def not_supported_yet(what: str, span: Span) -> DeadbandError:
@@ -80,24 +92,28 @@ def _check_pulled(query: ast.Query, template: Template, fidelity: ast.Fidelity |
         raise not_supported_yet("PULL", stream.pull_span)
 
 
-def _bounds(coherency: ast.Coherency, template: Template) -> tuple[ast.Bound | None, ...]:
+def _bounds(clause: Bounding, template: Template) -> tuple[ast.Bound | None, ...]:
     """One bound per answer, in the order of the answers; an answer that is not named has none and is kept exactly."""
     aggregates = _aggregates(template)
-    for within in coherency.bounds:
+    for within in clause.bounds:
         if within.column is not None and within.column.key not in (a.lower() for a in aggregates):
-            raise _not_an_aggregate(within.column, template, aggregates)
+            raise _not_an_aggregate(clause, within.column, template, aggregates)
     shape = template.shape
-    if not isinstance(shape, LinearAggregate):
-        raise _not_linear(coherency, template)
+    if isinstance(clause, ast.Coherency) and isinstance(shape, ExtremumAggregate):
+        raise not_supported_yet("COHERENCY on MIN and MAX", clause.span)
+    error = template.not_linear if isinstance(clause, ast.Coherency) else template.not_items
+    if error is not None:
+        raise _not_kept(clause, error, template)
+    assert isinstance(shape, ItemAggregate)
     answers = {a.name.lower(): i for i, a in enumerate(shape.answers)}
     bounds: list[ast.Bound | None] = [None] * len(shape.answers)
-    for within in coherency.bounds:
+    for within in clause.bounds:
         if within.column is None and len(shape.answers) != 1:
             raise DeadbandError(
                 "say which column the bound is for",
                 within.span,
                 detail=f"the aggregates are {', '.join(aggregates)}",
-                hint=f"write COHERENCY {aggregates[0]} WITHIN {within.bound}",
+                hint=f"write {_word(clause)} {aggregates[0]} WITHIN {within.bound}",
             )
         index = 0 if within.column is None else answers[within.column.key]
         if bounds[index] is not None:
@@ -112,14 +128,14 @@ def _aggregates(template: Template) -> list[str]:
     return [name for name, output in outputs if has_aggregate(output)]
 
 
-def _not_an_aggregate(column: ast.Name, template: Template, aggregates: list[str]) -> DeadbandError:
+def _not_an_aggregate(clause: Bounding, column: ast.Name, template: Template, aggregates: list[str]) -> DeadbandError:
     the_aggregates = f"the aggregates are {', '.join(aggregates)}" if aggregates else "the query has no aggregate"
     if column.key in (c.lower() for c in template.body.columns):
         return DeadbandError(
             f"{column.text} is not an aggregate, so it cannot have a bound",
             column.span,
             detail=the_aggregates,
-            hint=f"write COHERENCY {aggregates[0]} WITHIN …" if aggregates else _FOR,
+            hint=f"write {_word(clause)} {aggregates[0]} WITHIN …" if aggregates else _FOR[type(clause)],
         )
     hint = did_you_mean(column.text, template.body.columns)
     if hint is None:
@@ -129,19 +145,19 @@ def _not_an_aggregate(column: ast.Name, template: Template, aggregates: list[str
     return DeadbandError(f"unknown column {column.text}", column.span, detail=detail, hint=hint)
 
 
-_FOR = "COHERENCY is for SUM, AVG and COUNT of expressions affine in one keyed stream's values"
+_FOR: dict[type[Bounding], str] = {
+    ast.Coherency: "COHERENCY is for SUM, AVG and COUNT of expressions affine in one keyed stream's values",
+    ast.Precision: "PRECISION is for SUM, AVG and COUNT of expressions affine in one keyed stream's values, and for MIN"
+    " and MAX of numbers",
+}
 
 
-def _not_linear(coherency: ast.Coherency, template: Template) -> DeadbandError:
-    if isinstance(template.shape, ExtremumAggregate):
-        return not_supported_yet("COHERENCY on MIN and MAX", coherency.span)
-    error = template.not_linear
-    assert error is not None
+def _not_kept(clause: Bounding, error: NotAffine, template: Template) -> DeadbandError:
     span = span_of(error.node, template.sql)
     written = " ".join(span.text.split())
     return DeadbandError(
-        "COHERENCY cannot be kept here",
+        f"{_word(clause)} cannot be kept here",
         span,
         detail=error.reason.replace(error.node.sql("spark"), written),
-        hint=f"{_FOR}; without the clause the query runs exactly",
+        hint=f"{_FOR[type(clause)]}; without the clause the query runs exactly",
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from sqlglot import exp
 
 from deadband.compiler.bind.block import Block, NotFlat, block_of, has_aggregate
-from deadband.compiler.bind.linear_aggregate import affine_of, linear_aggregate, only_stream, static_side
+from deadband.compiler.bind.extremum_aggregate import extremum_aggregate
+from deadband.compiler.bind.linear_aggregate import affine_of, linear_aggregate
 from deadband.compiler.bind.linear_form import NotAffine
 from deadband.compiler.bind.subscriptions import split_by
 from deadband.compiler.logical import (
@@ -16,7 +18,6 @@ from deadband.compiler.logical import (
     Body,
     EquiJoin,
     Exact,
-    ExtremumAggregate,
     Range,
     RangeAggregate,
     RangeSelect,
@@ -24,40 +25,39 @@ from deadband.compiler.logical import (
     Shape,
 )
 
-__all__ = ["shape_of"]
+__all__ = ["Recognised", "shape_of"]
 
 _RANGE_AGGREGATES = (exp.Min, exp.Max, exp.Sum, exp.Avg, exp.Count)
 
 
-def shape_of(body: Body) -> tuple[Shape, NotAffine | None]:
-    """The shape, and what kept it from being linear (a clause error points there)."""
+class Recognised(NamedTuple):
+    """The shape, and what kept it from being linear, or of items at all: errors of the clauses point there."""
+
+    shape: Shape
+    not_linear: NotAffine | None = None
+    not_items: NotAffine | None = None
+
+
+def shape_of(body: Body) -> Recognised:
+    """The first shape that fits."""
     try:
         block = block_of(body)
     except NotFlat as error:
-        return Exact(error.reason), NotAffine(error.node, error.reason)
+        why = NotAffine(error.node, error.reason)
+        return Recognised(Exact(error.reason), why, why)
     try:
-        return linear_aggregate(block), None
+        return Recognised(linear_aggregate(block))
     except NotAffine as error:
         not_linear = error
+    try:
+        return Recognised(extremum_aggregate(block), not_linear)
+    except NotAffine as error:
+        not_items = error
     for recognise in RECOGNISERS:
         shape = recognise(block)
         if shape is not None:
-            return shape, not_linear
-    return Exact(not_linear.reason), not_linear
-
-
-def extremum_aggregate(block: Block) -> ExtremumAggregate | None:
-    """MIN/MAX over items whose membership is static."""
-    try:
-        alias = only_stream(block)
-        stream = block.streams[alias]
-        static_side(block, alias, frozenset({*stream.values, stream.timestamp}))
-    except NotAffine:
-        return None
-    answers = [o for o in block.outputs if has_aggregate(o)]
-    if not stream.key or not answers or not all(isinstance(affine_of(o).aggregate, exp.Min | exp.Max) for o in answers):
-        return None
-    return ExtremumAggregate(stream, _texts(block.groups), _texts(answers))
+            return Recognised(shape, not_linear, not_items)
+    return Recognised(Exact(not_linear.reason), not_linear, not_items)
 
 
 def range_aggregate(block: Block) -> RangeAggregate | None:
@@ -110,7 +110,7 @@ def equi_join(block: Block) -> EquiJoin | None:
 
 
 # Joins first: a block with two data relations is never a range over one.
-RECOGNISERS = (subscription_join, equi_join, extremum_aggregate, range_aggregate, range_select)
+RECOGNISERS = (subscription_join, equi_join, range_aggregate, range_select)
 
 
 def _one_stream_ranges(block: Block) -> tuple[str, str | None, tuple[Range, ...], tuple[str, ...]] | None:

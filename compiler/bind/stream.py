@@ -10,6 +10,7 @@ from sqlglot.errors import SqlglotError
 
 from deadband.compiler import ast
 from deadband.compiler.bind.body import parse_sql, span_of
+from deadband.compiler.bind.stream_options import change_rate, message_cost, source_options
 from deadband.compiler.catalog import Stream
 from deadband.compiler.errors import DeadbandError, did_you_mean
 from deadband.grammar import STREAM_CLAUSES
@@ -63,8 +64,10 @@ def stream_of(statement: ast.CreateStream) -> Stream:
         delete_when=_condition(statement, columns),
         pull_every=None if statement.pull_every is None else statement.pull_every.seconds,
         pull_span=None if statement.pull_every is None else statement.pull_every.span,
-        format=None if statement.using is None else statement.using.format.text,
-        options=() if statement.using is None else statement.using.options,
+        format=None if statement.using is None else statement.using.text,
+        options=source_options(statement),
+        message_cost=message_cost(statement.options, columns),
+        change_rate=change_rate(statement.options, columns),
         span=statement.span,
     )
 

@@ -18,10 +18,11 @@ from sqlglot.tokens import Token, TokenType
 from deadband.compiler import ast
 from deadband.compiler.bind.block import Block, NotFlat, block_of
 from deadband.compiler.bind.body import body_of, body_tokens, too_deep
+from deadband.compiler.bind.extremum_aggregate import not_a_number
 from deadband.compiler.bind.linear_form import NotAffine
 from deadband.compiler.bind.shapes import shape_of
 from deadband.compiler.catalog import Catalog
-from deadband.compiler.logical import Body, LinearAggregate, Shape
+from deadband.compiler.logical import Body, ExtremumAggregate, LinearAggregate, Shape
 
 __all__ = ["PARAMETERS", "QUERY", "Template", "Templates", "parameterised", "shape_with"]
 
@@ -54,7 +55,8 @@ class Template:
 
     body: Body
     shape: Shape
-    not_linear: NotAffine | None
+    not_linear: NotAffine | None  # what COHERENCY trips over
+    not_items: NotAffine | None  # what PRECISION trips over
     sql: ast.Sql
     starts: tuple[int, ...]  # where the parameters stand in the first text
     types: tuple[str, ...]  # their Spark types
@@ -69,19 +71,19 @@ class Templates:
         self._parameters: dict[tuple, tuple[int, ...]] = {}
         self._templates: dict[tuple, Template] = {}
 
-    def bind(self, sql: ast.Sql, catalog: Catalog) -> tuple[Template, tuple[Literal, ...]]:
-        """The template of a body and the values of its parameters."""
+    def bind(self, sql: ast.Sql, catalog: Catalog, bounded: bool) -> tuple[Template, tuple[Literal, ...]]:
+        """The template of a body and the values of its parameters; bounded where a clause has features kept."""
         if catalog.version != self._version:
             self._parameters.clear()
             self._templates.clear()
         tokens = body_tokens(sql)
-        signature = tuple([_sign(t) for t in tokens])
+        signature = (bounded, *[_sign(t) for t in tokens])
         parameters = self._parameters.get(signature)
         template = None
         if parameters is not None:
             template = self._templates.get((signature, _fixed(tokens, parameters)))
         if template is None or parameters is None:
-            template = _bind(sql, catalog, tokens)
+            template = _bind(sql, catalog, tokens, bounded)
             by_start = {t.start: i for i, t in enumerate(tokens)}
             found = tuple(by_start[s] for s in template.starts)
             if parameters is None:
@@ -95,7 +97,7 @@ class Templates:
 
     def alone(self, sql: ast.Sql, catalog: Catalog) -> Template:
         """The template of a body by itself."""
-        return _bind(sql, catalog, body_tokens(sql))
+        return _bind(sql, catalog, body_tokens(sql), bounded=True)
 
 
 def parameterised(node: exp.Expr, starts: tuple[int, ...]) -> exp.Expr:
@@ -123,21 +125,23 @@ def shape_with(template: Template, literals: tuple[Literal, ...]) -> Shape:
     body = template.body
     query = body.query.copy().transform(replace)
     assert isinstance(query, exp.Query)
-    return shape_of(Body(query, body.streams, body.tables, body.columns))[0]
+    return shape_of(Body(query, body.streams, body.tables, body.columns)).shape
 
 
-def _bind(sql: ast.Sql, catalog: Catalog, tokens: list[Token]) -> Template:
+def _bind(sql: ast.Sql, catalog: Catalog, tokens: list[Token], bounded: bool) -> Template:
     try:
         body = body_of(sql, catalog, tokens)
-        shape, not_linear = shape_of(body)
+        shape, not_linear, not_items = shape_of(body)
+        if bounded and isinstance(shape, ExtremumAggregate):
+            not_items = not_a_number(body, catalog.schema)
         block = block_of(body)
     except NotFlat:
-        return Template(body, shape, not_linear, sql, (), ())
+        return Template(body, shape, not_linear, not_items, sql, (), ())
     except RecursionError:
         raise too_deep(sql) from None
     literals = {t.start for t in tokens if t.token_type in _LITERALS}
     in_features = set()
-    if isinstance(shape, LinearAggregate):
+    if isinstance(shape, LinearAggregate) or (bounded and isinstance(shape, ExtremumAggregate)):
         in_features = {n.meta.get("start") for f in shape.features for n in f.find_all(exp.Literal)}
     places = {
         n.meta["start"]: n
@@ -146,7 +150,7 @@ def _bind(sql: ast.Sql, catalog: Catalog, tokens: list[Token]) -> Template:
     }
     starts = tuple(sorted(places))
     types = tuple(_TYPES[_category(places[s].this, places[s].is_string)] for s in starts)
-    return Template(body, shape, not_linear, sql, starts, types, block.select)
+    return Template(body, shape, not_linear, not_items, sql, starts, types, block.select)
 
 
 def _varying(select: exp.Select, decimals: set[tuple[str, str]]) -> Iterator[exp.Expr]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from deadband.compiler.explain.text import shown
+from deadband.compiler.explain.text import rejected_text, shown
 
 __all__ = ["html_of"]
 
@@ -13,7 +13,7 @@ _STYLE = "border:1px solid #bbb;border-radius:4px;padding:4px 8px;margin:4px 0 4
 
 
 def html_of(plan: dict[str, Any]) -> str:
-    rejected = "".join(f"<li><b>{escape(r['op'])}</b>: {escape(r['reason'])}</li>" for r in plan["rejected"])
+    rejected = "".join(f"<li>{escape(rejected_text(r))}</li>" for r in plan["rejected"])
     assumed = "".join(f"<li>{escape(a)}</li>" for a in plan["assumed"])
     return (
         f'<div style="{_STYLE}"><b>{escape(plan["query"])}</b>: {escape(plan["guarantee"])}'

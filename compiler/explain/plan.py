@@ -57,7 +57,8 @@ class Plan:
             "shape": self._shape(),
             "plan": root,
             "rejected": [
-                {"op": r.op, "method": r.method, "reason": r.reason, "estimate": {}} for r in self.choice.rejected
+                {"op": r.op, "method": r.method, "reason": r.reason, "estimate": dict(r.estimate)}
+                for r in self.choice.rejected
             ],
         }
 

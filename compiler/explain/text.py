@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["shown", "text_of"]
+__all__ = ["rejected_text", "shown", "text_of"]
 
 _SHORT = 100  # characters of a detail that fit on one line
 
@@ -17,11 +17,17 @@ def text_of(plan: dict[str, Any], verbose: bool = False) -> str:
     lines += _node(plan["plan"], "    ", verbose)
     if plan["rejected"]:
         lines.append("  rejected")
-        lines += [f"    {r['op']}: {r['reason']}" for r in plan["rejected"]]
+        lines += [f"    {rejected_text(r)}" for r in plan["rejected"]]
     if plan["assumed"]:
         lines.append("  assumed")
         lines += [f"    {a}" for a in plan["assumed"]]
     return "\n".join(lines)
+
+
+def rejected_text(rejected: dict[str, Any]) -> str:
+    method = "" if rejected["method"] == "-" else f" ({rejected['method']})"
+    estimate = f"; estimate: {shown(rejected['estimate'])}" if rejected["estimate"] else ""
+    return f"{rejected['op']}{method}: {rejected['reason']}{estimate}"
 
 
 def shown(value: Any) -> str:

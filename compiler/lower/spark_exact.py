@@ -6,12 +6,12 @@ from deadband.compiler.logical import Group
 from deadband.compiler.lower.as_of import as_of
 from deadband.compiler.lower.folded import folded
 from deadband.compiler.physical import SparkExact
-from deadband.compiler.statistics import Statistics
+from deadband.compiler.statistics import Known
 
 __all__ = ["spark_exact"]
 
 
-def spark_exact(group: Group, statistics: Statistics | None) -> SparkExact | str:
+def spark_exact(group: Group, statistics: Known | None) -> SparkExact | str:
     """The operator, or why it does not apply."""
     query = group.first
     if query.promise.kind is not None:

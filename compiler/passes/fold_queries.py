@@ -1,7 +1,7 @@
 """Queries that differ only in literals and in the size of their bounds become one group.
 
-Before: one group per query. After: groups whose members share template, kind of promise, fidelity and emission; the
-members' literals are rows of one parameter table. Cost: one dictionary look-up per query.
+Before: one group per query. After: groups whose members share template, kind of promise, fidelity, emission and
+method; the members' literals are rows of one parameter table. Cost: one dictionary look-up per query.
 """
 
 from __future__ import annotations
@@ -22,4 +22,5 @@ def fold_queries(groups: list[Group]) -> list[Group]:
 def _alike(query: Query) -> tuple:
     promise = query.promise
     percents = tuple(b is not None and b.percent for b in promise.bounds)
-    return (id(query.template), promise.kind, percents, promise.share, promise.window, promise.emit_every)
+    asked = (promise.kind, promise.share, promise.window, promise.emit_every, promise.method)
+    return (id(query.template), percents, *asked)

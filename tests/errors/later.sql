@@ -1,10 +1,6 @@
 CREATE STREAM quotes (symbol STRING, price DOUBLE, risk DOUBLE, at TIMESTAMP) KEY (symbol) TIMESTAMP BY at;
 CREATE TABLE holdings (account STRING, symbol STRING, shares DOUBLE, cost DOUBLE);
 
---- precision
-CREATE CONTINUOUS QUERY total AS SELECT SUM(price) AS value FROM quotes
-  PRECISION value WITHIN 5;
-
 --- response
 CREATE CONTINUOUS QUERY total AS SELECT SUM(price) AS value FROM quotes
   RESPONSE WITHIN INTERVAL '12' SECONDS;
