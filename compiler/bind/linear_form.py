@@ -45,7 +45,7 @@ def extremum_form(node: exp.Expr, alias: str, values: frozenset[str]) -> tuple[P
 
 def times(part: Part, op: type[exp.Binary], number: exp.Expr) -> Part:
     """The part multiplied or divided by a number."""
-    return _scaled(part, lambda c: _times(c, number) if op is exp.Mul else _quotient(c, number))
+    return _scaled(part, lambda c: _times(c, number) if op is exp.Mul else _ratio(c, number))
 
 
 def _few(node: exp.Expr, parts: list[Part]) -> tuple[Part, ...]:
@@ -132,7 +132,7 @@ class _Form:
     def div(self, node: exp.Div) -> list[Part]:
         left, right = node.this, node.expression
         if not self.changes(right):
-            return [_scaled(p, lambda c: _quotient(c, _tolerant(right))) for p in self.parts(left)]
+            return [_scaled(p, lambda c: _ratio(c, _tolerant(right))) for p in self.parts(left)]
         if self.of_one_row(node):
             return self.feature(node)
         if not self.of_one_row(right):
@@ -140,9 +140,9 @@ class _Form:
         divisor = _bare(right)
         parts = []
         for p in self.parts(left):
-            terms = [(_quotient(f, divisor), c) for f, c in p.terms]
+            terms = [(_ratio(f, divisor), c) for f, c in p.terms]
             if p.constant is not ZERO or not terms:
-                terms.append((_quotient(_ONE, divisor), p.constant))
+                terms.append((_ratio(_ONE, divisor), p.constant))
             parts.append(Part(p.condition, _merged(terms), ZERO))
         return parts
 
@@ -307,3 +307,8 @@ def _tolerant(node: exp.Expr) -> exp.Expr:
 
 def _quotient(a: exp.Expr, b: exp.Expr) -> exp.Expr:
     return exp.SafeDivide(this=a.copy(), expression=b.copy())
+
+
+def _ratio(a: exp.Expr, b: exp.Expr) -> exp.Expr:
+    """A quotient that SQL does not have, in doubles: among decimals 1 / 3.0 is 0.333333."""
+    return _quotient(exp.cast(a.copy(), "DOUBLE"), b)
