@@ -12,13 +12,15 @@ from pyspark.sql.pandas.types import to_arrow_type
 from deadband.compiler.ast import Bound
 from deadband.compiler.errors import DeadbandError
 from deadband.compiler.logical import Query
-from deadband.compiler.physical import EmitOnDrift
+from deadband.compiler.physical import AdaptiveFilter, EmitOnDrift
 from deadband.runtime.clock import Clock
+from deadband.runtime.operators.adaptive_filter import Changes as FilterChanges
 from deadband.runtime.operators.emit_on_drift import Changes
+from deadband.runtime.operators.filter_wiring import Book
 from deadband.runtime.operators.wiring import Groups
 from deadband.runtime.sources.frames import pandas_of
 
-__all__ = ["drift_frame", "drift_table"]
+__all__ = ["drift_frame", "drift_table", "filter_table"]
 
 WHOLE = 2.0**53  # up to here doubles tell whole numbers apart
 
@@ -50,6 +52,39 @@ def drift_table(
         prefix = "" if len(bounded) == 1 else f"{plan.shape.answers[a].name}_"
         names += [f"{prefix}low", f"{prefix}high"]
         columns += [pa.array(end, mask=np.isnan(value)) for end in (value - reach, value + reach)]
+    return pa.table(columns, names=names)
+
+
+def filter_table(
+    plan: AdaptiveFilter,
+    query: Query,
+    changes: FilterChanges,
+    book: Book,
+    number: int,
+    mine: NDArray,
+    clock: Clock,
+    schema: T.StructType,
+) -> pa.Table:
+    """The rows `mine` of an AdaptiveFilter run, all of plan `number`, in the same columns; an answer is its middle."""
+    row = book.group["row"][changes.group[mine]]
+    names, columns = ["ts", "diff"], [clock.column(changes.time[mine]), pa.array(changes.diff[mine], pa.int32())]
+    ends = {}
+    for i, (output, field) in enumerate(zip(plan.shape.outputs, schema.fields, strict=True)):
+        names.append(output.name)
+        if output.answer is None:
+            none = pa.array([], to_arrow_type(field.dataType, timezone="UTC"))
+            groups = book.groups[number]
+            columns.append(groups.rows[f"o{i}"].take(row) if len(groups) else none)
+            continue
+        at = changes.start[mine] + output.answer
+        low, high = changes.low[at], changes.high[at]
+        ends[output.answer] = low, high
+        columns.append(_typed(low + (high - low) / 2, (high - low) / 2, field.dataType, output.name))
+    bounded = [a for a, b in enumerate(query.promise.bounds) if b is not None]
+    for a in bounded:
+        prefix = "" if len(bounded) == 1 else f"{plan.shape.answers[a].name}_"
+        names += [f"{prefix}low", f"{prefix}high"]
+        columns += [pa.array(end, mask=np.isnan(end)) for end in ends[a]]
     return pa.table(columns, names=names)
 
 

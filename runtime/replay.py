@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -13,10 +13,12 @@ from deadband.compiler.catalog import Stream
 from deadband.compiler.errors import DeadbandError, did_you_mean
 from deadband.compiler.logical import Group
 from deadband.compiler.lower import lower
-from deadband.compiler.physical import EmitOnDrift, SparkExact
+from deadband.compiler.physical import AdaptiveFilter, EmitOnDrift, Operator, SparkExact
 from deadband.runtime.context import Context
+from deadband.runtime.operators import adaptive_filter
 from deadband.runtime.operators.drift_replay import DriftResult, drift_replay
 from deadband.runtime.operators.exact_replay import ExactResult, exact_replay
+from deadband.runtime.operators.filter_replay import FilterResult, filter_replay, filter_sets
 from deadband.runtime.report import Report
 from deadband.runtime.sink import write_batch
 from deadband.runtime.sources.batch import own_features
@@ -24,15 +26,16 @@ from deadband.runtime.sources.input import StreamInput
 
 __all__ = ["Run", "replay"]
 
+Result: TypeAlias = DriftResult | FilterResult | ExactResult
 Progress = Callable[[str, int, int], object]  # what, done, total
 
 
 class Run:
     """A finished replay: answers and report of every query."""
 
-    def __init__(self, results: list[DriftResult | ExactResult], rejected: dict[str, int], rows: dict[str, int]):
+    def __init__(self, results: list[Result], rejected: dict[str, int], rows: dict[str, int]):
         """rejected, rows: per stream, how many rows were refused when they were read, and how many were not."""
-        self._where: dict[str, tuple[DriftResult | ExactResult, int]] = {}
+        self._where: dict[str, tuple[Result, int]] = {}
         for result in results:
             for index, query in enumerate(result.plan.group.queries):
                 self._where[query.name.lower()] = (result, index)
@@ -72,23 +75,34 @@ class Run:
     def _total(self, queries: dict[str, dict[str, Any]]) -> dict[str, Any]:
         updates, refused = zip(*map(self._relevant, self._rows)) if self._rows else ((), ())
         total: dict[str, Any] = {"updates": sum(updates)}
-        for key in ("initial", "messages", "reported", "baseline", "violations", "late"):
-            total[key] = sum(f[key] for f in queries.values())
-        total["fidelity"] = min((f["fidelity"] for f in queries.values()), default=1.0)
-        total["max_error"] = max((f["max_error"] for f in queries.values()), default=0.0)
+        for key in ("initial", "messages", "control", "reported", "baseline", "violations", "late"):
+            if any(key in f for f in queries.values()):
+                total[key] = sum(f.get(key, 0) for f in queries.values())
+        for key in ("initial", "messages", "control", "baseline"):
+            if key in total:
+                total[key] -= self._shared(key)
+        total["fidelity"] = min((f["fidelity"] for f in queries.values() if "fidelity" in f), default=1.0)
+        total["max_error"] = max((f["max_error"] for f in queries.values() if "max_error" in f), default=0.0)
         total["rejected"] = sum(self._rejected.values()) + sum(refused)
         return total
+
+    def _shared(self, key: str) -> int:
+        """What queries that share filters count more than once."""
+        runs = {id(r.run): r.run.counters for r in self._results if isinstance(r, FilterResult)}
+        return sum(int(getattr(c, key).sum()) - c.total[key] for c in runs.values())
 
     def _relevant(self, stream: str) -> tuple[int, int]:
         """Rows of a stream that some query uses, and that none can sum, each once: all replays number items by key."""
         readers = [r for r in self._results if stream in (s.name.lower() for s in r.plan.group.first.body.streams)]
-        drifts = [r.state for r in readers if isinstance(r, DriftResult)]
-        refused = int(np.max([s.refused for s in drifts], axis=0).sum()) if drifts else 0
-        if len(drifts) < len(readers):
+        drifts = [(r.state.used, r.state.refused) for r in readers if isinstance(r, DriftResult)]
+        filters = [(r.run.state.rows, r.run.state.refused) for r in readers if isinstance(r, FilterResult)]
+        kept = drifts + filters
+        refused = int(np.max([r for _, r in kept], axis=0).sum()) if kept else 0
+        if len(kept) < len(readers):
             return self._rows[stream], refused
-        return int(np.max([s.used for s in drifts], axis=0).sum()), refused
+        return int(np.max([u for u, _ in kept], axis=0).sum()), refused
 
-    def _find(self, name: str) -> tuple[DriftResult | ExactResult, int]:
+    def _find(self, name: str) -> tuple[Result, int]:
         if name.lower() not in self._where:
             raise unknown_query(name, [q.name for r in self._results for q in r.plan.group.queries])
         return self._where[name.lower()]
@@ -111,12 +125,20 @@ def replay(
     }
     tell = progress or (lambda what, done, total: None)
     try:
-        results: list[DriftResult | ExactResult] = []
+        results: list[Result] = []
         tables = _collected(context, plans, sources, tell)
+        filters = filter_sets([p for p in plans if isinstance(p, AdaptiveFilter)])
         for number, plan in enumerate(plans):
             name = _called(plan.group)
             tell(name, number, len(plans))
-            if isinstance(plan, EmitOnDrift):
+            if isinstance(plan, AdaptiveFilter):
+                (together,) = [s for s in filters if any(p is plan for p in s)]
+                if together[0] is plan:
+                    stream = plan.shape.stream.name.lower()
+                    features = adaptive_filter.features_of(together)
+                    own = own_features(*tables[stream], features) if stream in tables else None
+                    results += filter_replay(context, together, sources[stream], own)
+            elif isinstance(plan, EmitOnDrift):
                 stream = plan.shape.stream.name.lower()
                 own = own_features(*tables[stream], plan.features) if stream in tables else None
                 results.append(drift_replay(context, plan, sources[stream], own))
@@ -137,13 +159,15 @@ def replay(
 
 
 def _collected(
-    context: Context, plans: list[EmitOnDrift | SparkExact], sources: dict[str, StreamInput], tell: Progress
+    context: Context, plans: list[Operator], sources: dict[str, StreamInput], tell: Progress
 ) -> dict[str, tuple[pa.Table, dict]]:
     """Rows of the streams that are small enough for the driver, with the numbered features of all plans together."""
     found: dict[str, tuple[pa.Table, dict]] = {}
     for stream, source in sources.items():
-        used = [p for p in plans if isinstance(p, EmitOnDrift) and p.shape.stream.name.lower() == stream]
+        used = [p for p in plans if not isinstance(p, SparkExact) and p.shape.stream.name.lower() == stream]
+        filters = [p for p in used if isinstance(p, AdaptiveFilter)]
         features = dict.fromkeys(f for p in used for f in p.features)
+        features |= dict.fromkeys(adaptive_filter.features_of(filters) if filters else ())
         if used and source.fits(context.driver_rows):
             tell(f"reading {source.stream.name}", 0, 1)
             found[stream] = source.collect(list(features)), {f: i for i, f in enumerate(features)}

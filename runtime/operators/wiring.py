@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from deadband.compiler.bind.template import QUERY
 from deadband.compiler.errors import DeadbandError
 from deadband.compiler.lower.weights import ITEM
-from deadband.compiler.physical import Edge, EmitOnDrift
+from deadband.compiler.physical import AdaptiveFilter, Edge, EmitOnDrift
 from deadband.runtime.kernels import emit_on_drift as kernel
 from deadband.runtime.sources.batch import encoded
 
-__all__ = ["Edges", "Groups", "edges_of", "no_edges", "wire"]
+__all__ = ["Edges", "Groups", "columns_of", "edges_of", "no_edges", "numbered", "wire"]
 
 _KINDS = {"SUM": kernel.SUM, "AVG": kernel.AVG, "COUNT": kernel.COUNT}
 _TOTALS = {"rows": kernel.ROWS_TOTAL, "count": kernel.COUNT_TOTAL, "sum": kernel.SUM_TOTAL}
@@ -51,11 +51,11 @@ class Edges:
         return Edges(*(np.concatenate((a, b)) for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
-def edges_of(plan: EmitOnDrift, weights: pa.Table, groups: Groups) -> tuple[Edges, Groups]:
+def edges_of(plan: EmitOnDrift | AdaptiveFilter, weights: pa.Table, groups: Groups) -> tuple[Edges, Groups]:
     """The edges that rows of the weights query stand for, and the groups, new ones at the end."""
     if QUERY not in weights.column_names:
         weights = weights.append_column(QUERY, pa.array(np.zeros(len(weights), np.int32)))
-    group, groups = _numbered(plan, weights, groups)
+    group, groups = numbered(plan, weights, groups)
     item = weights[ITEM].to_numpy()
     value_slots = [i for i, s in enumerate(plan.slots) if s.feature is not None]
     flag_slots = [i for i, s in enumerate(plan.slots) if s.feature is None]
@@ -87,8 +87,8 @@ def wire(plan: EmitOnDrift, edges: Edges, query: NDArray, items: int) -> kernel.
     values = [s for s in plan.slots if s.feature is not None]
     flags = [s for s in plan.slots if s.feature is None]
     answers = plan.shape.answers
-    value_start, value_order = _columns(edges.value_slot, items * len(values))
-    flag_start, flag_order = _columns(edges.flag_slot, items * len(flags))
+    value_start, value_order = columns_of(edges.value_slot, items * len(values))
+    flag_start, flag_order = columns_of(edges.flag_slot, items * len(flags))
     percents = [b is not None and b.percent for b in plan.group.first.promise.bounds]
     return kernel.Wiring(
         value_feature=np.array([s.feature for s in values], np.int64),
@@ -118,7 +118,7 @@ def _bounds(plan: EmitOnDrift, query: NDArray) -> NDArray:
     return per_query[query].reshape(-1)
 
 
-def _finite(plan: EmitOnDrift, weights: pa.Table, edge: Edge) -> NDArray:
+def _finite(plan: EmitOnDrift | AdaptiveFilter, weights: pa.Table, edge: Edge) -> NDArray:
     """A column of weights, 0 where there is none."""
     weight = weights[edge.column].cast(pa.float64()).fill_null(0.0).to_numpy()
     if not np.isfinite(weight).all():
@@ -130,7 +130,7 @@ def _finite(plan: EmitOnDrift, weights: pa.Table, edge: Edge) -> NDArray:
     return weight
 
 
-def _numbered(plan: EmitOnDrift, weights: pa.Table, groups: Groups) -> tuple[NDArray, Groups]:
+def numbered(plan: EmitOnDrift | AdaptiveFilter, weights: pa.Table, groups: Groups) -> tuple[NDArray, Groups]:
     """The group of each row of the weights query; groups not seen before come last, in order."""
     if not plan.shape.groups:  # one group per query, there from the start
         return weights[QUERY].to_numpy().astype(np.int64), groups
@@ -146,7 +146,7 @@ def _numbered(plan: EmitOnDrift, weights: pa.Table, groups: Groups) -> tuple[NDA
     return number[code[old:]], Groups(both.take(np.concatenate((np.arange(old), first[is_new]))).combine_chunks())
 
 
-def _columns(slot: NDArray, slots: int) -> tuple[NDArray, NDArray]:
+def columns_of(slot: NDArray, slots: int) -> tuple[NDArray, NDArray]:
     """Compressed columns: where each slot's edges start, and the order that sorts them."""
     order = np.argsort(slot, kind="stable")
     start = np.zeros(slots + 1, np.int64)

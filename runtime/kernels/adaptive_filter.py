@@ -1,0 +1,427 @@
+"""Sites with filters and their coordinator in one loop: intervals for many answers over shared items.
+
+Law. A filter j (item, feature) keeps a centre that both ends know and a width; its site sends a value only when it is
+farther than width/2 from the centre, which then moves there. After a tick, for every target t (an affine sum over
+filters) truth lies in [mid - half, mid + half], mid = Σ w·centre, half = Σ|w|·width / 2 plus rounding, and 2·half is
+within the target's bound. A filter whose width shrank is applied again to the value its site has. When an answer's
+bound itself moves (percent, the count of an AVG, a member that left), the coordinator narrows widths in rounds within
+the tick until all bounds hold. Widths that were planned are in force from the next tick on, all at once.
+
+A slot is a feature's value (value slots) or 1 (flag slots) while the features it needs are not NULL and the item is
+alive; both ends know which slots are on, since a change of that is always sent. A cell is one answer of one group: a
+sum over one target, or MIN/MAX over the targets that compete in it. Sums are exact pairs, as in emit_on_drift.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from deadband.runtime.kernels import filter_state as fs
+from deadband.runtime.kernels.burden import adjust
+from deadband.runtime.kernels.filter_bounds import DEFLATE, INFLATE, budgets, enforce, interval
+from deadband.runtime.kernels.filter_sites import check, find_dense, recheck, take_predictions, take_rows, widen
+from deadband.runtime.kernels.filter_state import Emitted, Rows, State, Wiring
+
+__all__ = ["ASK", "PERIOD", "load_edges", "run", "sum_anew", "tie", "touch_all", "unpadded"]
+
+ADAPTIVE, REFERENCE, UNIFORM = fs.ADAPTIVE, fs.REFERENCE, fs.UNIFORM
+ALIVE, ROWS_TOTAL, COUNT_TOTAL = fs.ALIVE, fs.ROWS_TOTAL, fs.COUNT_TOTAL
+TICK, TARGETS, GROUPS, MOVING, RECHECK = fs.TICK, fs.TARGETS, fs.GROUPS, fs.MOVING, fs.RECHECK
+JOINED, CHANGED, ASKED = fs.JOINED, fs.CHANGED, fs.ASKED
+
+PERIOD = 10  # ticks between two adjustments of the reference method
+LOOK = 64  # ticks between two looks at which filters are updated often enough for predictors
+GREW = 1.1  # uniform widths of percent bounds are pushed again when they could be this much wider
+ASK = 50.0  # messages per filter since the last plan before statistics are asked for: they cost at most 2 %
+
+
+def run(wiring: Wiring, state: State, rows: Rows, first: int, method: int) -> tuple[int, Emitted]:
+    """Applies ticks from `first` on, in place, until the last or until a plan is asked for: the next tick, reports."""
+    done, *found = _run(wiring, state, rows, first, method)
+    return done, Emitted(*found)
+
+
+@njit(cache=True, nogil=True)
+def load_edges(wiring, state):
+    """(filter, target, |w|) of all that is on."""
+    F, V = len(wiring.feature_start) - 1, len(wiring.value_feature)
+    room = len(wiring.value_target)
+    filters, targets, loads = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room)
+    n = 0
+    for j in range(len(state.active)):
+        if state.active[j] == 0:
+            continue
+        i, f = j // F, j % F
+        for at in range(wiring.feature_start[f], wiring.feature_start[f + 1]):
+            v = wiring.feature_slot[at]
+            if wiring.value_needs[v] & ~state.present[i] == 0:
+                for e in range(wiring.value_start[i * V + v], wiring.value_start[i * V + v + 1]):
+                    filters[n], targets[n], loads[n] = j, wiring.value_target[e], wiring.value_load[e]
+                    n += 1
+    return filters[:n], targets[:n], loads[:n]
+
+
+@njit(cache=True, nogil=True)
+def unpadded(wiring, state):
+    """What each target has for the widths of its filters: its budget less the padding."""
+    room = budgets(wiring, state)
+    filters, targets, loads = load_edges(wiring, state)
+    for e in range(len(filters)):
+        room[targets[e]] -= loads[e] * wiring.pad[filters[e]]
+    return np.maximum(room, 0.0)
+
+
+@njit(cache=True, nogil=True)
+def _totals(targets, loads, count):
+    total = np.zeros(count)
+    for e in range(len(targets)):
+        total[targets[e]] += loads[e]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _least(filters, targets, room, total, count):
+    """What the targets of each filter have for it at least: room shared by total; 0 for filters that are off."""
+    least = np.full(count, np.inf)
+    for e in range(len(filters)):
+        t = targets[e]
+        least[filters[e]] = min(least[filters[e]], max(room[t], 0.0) / total[t])
+    for j in range(count):
+        least[j] = 0.0 if np.isinf(least[j]) else least[j] * DEFLATE
+    return least
+
+
+@njit(cache=True, nogil=True)
+def _uniform(wiring, state, growth):
+    """Every target gives its filters the same width; changes below `growth` are not worth a message."""
+    filters, targets, loads = load_edges(wiring, state)
+    total = _totals(targets, loads, len(wiring.target_cell))
+    least = _least(filters, targets, unpadded(wiring, state), total, len(state.active))
+    for j in range(len(state.active)):
+        new, old = least[j], state.width[j]
+        if state.active[j] == 0 or new == old or old <= new <= old * growth:
+            continue
+        if state.fresh[j] == 0:
+            state.control[j] += 1
+        widen(wiring, state, j, new)
+        if new < old:
+            check(wiring, state, j)
+
+
+@njit(cache=True, nogil=True)
+def _admit(wiring, state):
+    """Filters that came in this tick share what their targets have left over, at most what uniform widths are."""
+    filters, targets, loads = load_edges(wiring, state)
+    room = unpadded(wiring, state)
+    total = _totals(targets, loads, len(room))
+    most = _least(filters, targets, room, total, len(state.active))
+    new = np.zeros(len(state.active), np.uint8)
+    for k in range(state.clock[JOINED]):
+        new[state.joined[k]] = 1
+    for e in range(len(filters)):
+        loads[e] = loads[e] if new[filters[e]] == 1 else 0.0
+    free = budgets(wiring, state)
+    for t in range(len(room)):
+        room[t] = free[t] - (state.spread[t] + state.spread_low[t]) * INFLATE
+    left = _least(filters, targets, room, np.maximum(_totals(targets, loads, len(room)), 1e-300), len(state.active))
+    for k in range(state.clock[JOINED]):
+        j = state.joined[k]
+        if state.active[j] == 1 and state.width[j] == 0.0:
+            widen(wiring, state, j, min(most[j], left[j]))
+
+
+@njit(cache=True, nogil=True)
+def tie(wiring, state):
+    """Which filters are tied together by targets, and which are alone in theirs; what they have sent, by component."""
+    filters, targets, _ = load_edges(wiring, state)
+    count = len(state.active)
+    parent = np.arange(count)
+    first, members = np.full(len(wiring.target_cell), -1), np.zeros(len(wiring.target_cell), np.int64)
+    for e in range(len(filters)):
+        t, a = targets[e], filters[e]
+        if first[t] < 0:
+            first[t] = a
+            members[t] = 1
+            continue
+        if first[t] != a:
+            members[t] += 1
+        b = first[t]
+        while parent[a] != a:
+            parent[a] = parent[parent[a]]
+            a = parent[a]
+        while parent[b] != b:
+            parent[b] = parent[parent[b]]
+            b = parent[b]
+        parent[max(a, b)] = min(a, b)
+    state.single[:] = 1
+    for e in range(len(filters)):
+        if members[targets[e]] > 1:
+            state.single[filters[e]] = 0
+    state.spent[:] = 0.0
+    state.limit[:] = 0.0
+    patience = np.zeros(count)
+    for j in range(count):
+        root = j
+        while parent[root] != root:
+            root = parent[root]
+        state.component[j] = root
+        if state.active[j] == 1 and state.single[j] == 0:
+            state.spent[root] += wiring.cost[j] * state.since[j]
+            state.limit[root] += wiring.cost[j]
+            patience[root] = max(patience[root], max(state.patience[j], 1.0))
+    for j in range(count):
+        state.limit[j] = state.limit[j] * patience[j] * ASK if state.limit[j] > 0.0 else np.inf
+
+
+@njit(cache=True, nogil=True)
+def _compressed(rows, columns, weights, count):
+    """Entries by row: start, column, weight."""
+    start = np.zeros(count + 1, np.int64)
+    for e in range(len(rows)):
+        start[rows[e] + 1] += 1
+    start = np.cumsum(start)
+    at = start[:-1].copy()
+    column, weight = np.empty(len(rows), np.int64), np.empty(len(rows))
+    for e in range(len(rows)):
+        k = at[rows[e]]
+        column[k], weight[k] = columns[e], weights[e]
+        at[rows[e]] += 1
+    return start, column, weight
+
+
+@njit(cache=True, nogil=True)
+def _reference(wiring, state):
+    """The published adjustment: shrinks cost nothing, each growth is a control message."""
+    filters, targets, loads = load_edges(wiring, state)
+    N, T = len(state.active), len(wiring.target_cell)
+    item_start, item_target, item_load = _compressed(filters, targets, loads, N)
+    target_start, target_item, target_load = _compressed(targets, filters, loads, T)
+    room = unpadded(wiring, state)
+    for t in range(T):
+        room[t] = room[t] if np.isfinite(room[t]) else 0.0
+    width, fixed = state.width.copy(), state.single.copy()
+    for j in range(N):
+        fixed[j] = 1 if state.active[j] == 0 else fixed[j]
+    grew = adjust(
+        item_start, item_target, item_load, target_start, target_item, target_load,
+        room, width, state.since, wiring.cost, float(PERIOD), fixed, state.burden, state.clock[TICK],
+    )  # fmt: skip
+    for j in range(N):
+        state.since[j] = 0
+        if width[j] == state.width[j]:
+            continue
+        state.control[j] += grew[j]
+        if width[j] < state.width[j] and state.in_recheck[j] == 0:
+            state.in_recheck[j] = 1
+            state.recheck[state.clock[RECHECK]] = j
+            state.clock[RECHECK] += 1
+        widen(wiring, state, j, width[j])
+
+
+@njit(cache=True, nogil=True)
+def touch_all(state):
+    """Every target and group is looked at in the next tick, whether or not its filters send."""
+    for t in range(len(state.is_target)):
+        state.is_target[t] = 1
+        state.targets[t] = t
+    for g in range(len(state.is_group)):
+        state.is_group[g] = 1
+        state.groups[g] = g
+    state.clock[TARGETS], state.clock[GROUPS] = len(state.is_target), len(state.is_group)
+
+
+@njit(cache=True, nogil=True)
+def sum_anew(wiring, state):
+    """Totals and spreads from what both ends know of the filters, for weights that have changed."""
+    F, V, K = len(wiring.feature_start) - 1, len(wiring.value_feature), len(wiring.flag_needs)
+    for total in (state.high, state.low, state.spread, state.spread_low, state.size, state.count, state.rows):
+        total[:] = 0.0
+    state.active[:] = 0
+    for i in range(len(state.alive)):
+        if state.alive[i] != ALIVE:
+            continue
+        present = state.present[i]
+        for v in range(V):
+            s, j = i * V + v, i * F + wiring.value_feature[v]
+            if wiring.value_needs[v] & ~present != 0:
+                continue
+            state.ceiling[s] = max(state.ceiling[s], 2.0 * abs(state.centre[j]) + state.width[j])
+            for e in range(wiring.value_start[s], wiring.value_start[s + 1]):
+                t = wiring.value_target[e]
+                _plus(state.high, state.low, t, wiring.value_weight[e] * state.centre[j])
+                _plus(state.spread, state.spread_low, t, wiring.value_load[e] * (state.width[j] + wiring.pad[j]))
+                state.size[t] += wiring.value_load[e] * state.ceiling[s]
+                state.active[j] = 1
+        for k in range(K):
+            if wiring.flag_needs[k] & ~present != 0:
+                continue
+            for e in range(wiring.flag_start[i * K + k], wiring.flag_start[i * K + k + 1]):
+                t, weight = wiring.flag_target[e], wiring.flag_weight[e]
+                if wiring.flag_total[e] == ROWS_TOTAL:
+                    state.rows[t] += weight
+                elif wiring.flag_total[e] == COUNT_TOTAL:
+                    state.count[t] += weight
+                else:
+                    _plus(state.high, state.low, t, weight)
+                    state.size[t] += abs(weight)
+    state.clock[CHANGED] = 1
+
+
+@njit(cache=True, nogil=True)
+def _plus(high, low, at, amount):
+    a = high[at]
+    s = a + amount
+    b = s - a
+    low[at] += (a - (s - b)) + (amount - b)
+    high[at] = s
+
+
+@njit(cache=True, nogil=True)
+def _look(wiring, state, g, low, high):
+    """The intervals of a group, and what to report: 1 an answer, -1 that it vanished, 0 nothing."""
+    first, last = wiring.group_start[g], wiring.group_start[g + 1]
+    if not (state.rows[g] > 0 or wiring.group_always[g] == 1):
+        return -1 if state.group_alive[g] == 1 else 0
+    found = 0 if state.group_alive[g] == 1 else 1
+    for cell in range(first, last):
+        low[cell - first], high[cell - first] = interval(wiring, state, cell)
+        before, after = state.reported_low[cell], low[cell - first]
+        if np.isnan(before) or np.isnan(after):
+            found = found if np.isnan(before) and np.isnan(after) else 1
+            continue
+        # what was reported still holds while it contains what is known, and is no wider than it was promised
+        inside = before <= after and high[cell - first] <= state.reported_high[cell]
+        if not inside or not _within(wiring, cell, before, state.reported_high[cell]):
+            found = 1
+        if not _within(wiring, cell, after, high[cell - first]):
+            state.wide[0] += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _within(wiring, cell, low, high):
+    bound = wiring.cell_bound[cell]
+    if wiring.cell_percent[cell] == 1:
+        bound *= min(abs(low), abs(high))
+        if low < 0.0 < high:
+            return False
+    return high - low <= bound * INFLATE
+
+
+@njit(cache=True, nogil=True)
+def _settle(state):
+    """Low parts below one rounding of the high parts, so that they themselves lose little."""
+    for k in range(state.clock[TARGETS]):
+        t = state.targets[k]
+        settled = state.high[t] + state.low[t]
+        state.low[t] -= settled - state.high[t]
+        state.high[t] = settled
+
+
+@njit(cache=True, nogil=True)
+def _tick(wiring, state, rows, tick, method):
+    """Sites, coordinator, and rounds between them until every bound holds."""
+    clock = state.clock
+    take_rows(wiring, state, rows, rows.start[tick], rows.start[tick + 1], method)
+    if method == ADAPTIVE:
+        take_predictions(wiring, state)
+    recheck(wiring, state)
+    changed = clock[CHANGED] == 1
+    if changed and method == UNIFORM:
+        _uniform(wiring, state, 1.0)
+    elif clock[JOINED] > 0 and method in (ADAPTIVE, REFERENCE):
+        _admit(wiring, state)
+    if changed and method in (ADAPTIVE, REFERENCE):
+        tie(wiring, state)
+    clock[CHANGED] = 0
+    _settle(state)
+    enforce(wiring, state)
+    _settle(state)
+
+
+@njit(cache=True, nogil=True)
+def _after(wiring, state, method, percents):
+    """What happens between this tick and the next; true when a plan is asked for."""
+    clock = state.clock
+    joined = clock[JOINED]
+    clock[JOINED] = 0
+    clock[TICK] += 1
+    asked = False
+    if method == ADAPTIVE:
+        if clock[TICK] % LOOK == 0:
+            find_dense(state, LOOK)
+        asked = joined > 0 or clock[ASKED] == 1
+    if not asked:
+        _seasoned(state, joined)
+    if clock[TICK] % PERIOD == 0:
+        if method == REFERENCE:
+            _reference(wiring, state)
+        elif method == UNIFORM and percents:
+            _uniform(wiring, state, GREW)
+    return asked
+
+
+@njit(cache=True, nogil=True)
+def _seasoned(state, joined):
+    """From now on a new width of these filters costs a message."""
+    for k in range(joined):
+        state.fresh[state.joined[k]] = 0
+
+
+@njit(cache=True, nogil=True)
+def _run(wiring, state, rows, first, method):
+    ticks, clock = len(rows.start) - 1, state.clock
+    percents = wiring.cell_percent.sum() > 0
+    widest = 1
+    for g in range(len(wiring.group_always)):
+        widest = max(widest, wiring.group_start[g + 1] - wiring.group_start[g])
+    low, high = np.empty(widest), np.empty(widest)
+    room, cells = 1024, 1024
+    out_tick, out_group, out_diff = np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int8)
+    out_start, out_low, out_high = np.zeros(room + 1, np.int64), np.empty(cells), np.empty(cells)
+    n, tick, asked = 0, first, False
+    while tick < ticks and not asked:
+        _tick(wiring, state, rows, tick, method)
+        for k in range(clock[GROUPS]):
+            g = state.groups[k]
+            state.is_group[g] = 0
+            diff = _look(wiring, state, g, low, high)
+            if diff == 0:
+                continue
+            first_cell, count = wiring.group_start[g], wiring.group_start[g + 1] - wiring.group_start[g]
+            if n == room:
+                out_tick = np.concatenate((out_tick, np.empty(room, np.int64)))
+                out_group = np.concatenate((out_group, np.empty(room, np.int32)))
+                out_diff = np.concatenate((out_diff, np.empty(room, np.int8)))
+                out_start = np.concatenate((out_start, np.zeros(room, np.int64)))
+                room *= 2
+            if out_start[n] + count > cells:
+                more = cells + count
+                out_low, out_high = (
+                    np.concatenate((out_low, np.empty(more))),
+                    np.concatenate((out_high, np.empty(more))),
+                )
+                cells += more
+            out_tick[n], out_group[n], out_diff[n] = tick, g, diff
+            state.reports[g] += 1 if diff == 1 and state.group_alive[g] == 1 else 0
+            for c in range(count):
+                cell, at = first_cell + c, out_start[n] + c
+                if diff == 1:
+                    state.reported_low[cell], state.reported_high[cell] = low[c], high[c]
+                out_low[at], out_high[at] = state.reported_low[cell], state.reported_high[cell]
+                if diff == -1:
+                    state.reported_low[cell] = state.reported_high[cell] = np.nan
+            state.group_alive[g] = 1 if diff == 1 else 0
+            out_start[n + 1] = out_start[n] + count
+            n += 1
+        for k in range(clock[TARGETS]):
+            state.is_target[state.targets[k]] = 0
+        clock[TARGETS] = clock[GROUPS] = 0
+        tick += 1
+        asked = _after(wiring, state, method, percents)
+    used = out_start[n]
+    return (
+        tick, out_tick[:n].copy(), out_group[:n].copy(), out_diff[:n].copy(), out_start[: n + 1].copy(),
+        out_low[:used].copy(), out_high[:used].copy(),
+    )  # fmt: skip
