@@ -1,16 +1,18 @@
-"""Linear forms against plain SQL: what the weights query, slots and edges of a plan add up to is what DuckDB answers."""
+"""Linear forms against plain SQL: what the weights query, slots and edges of a plan add up to, and which of its
+candidates is the least or most, is what DuckDB answers."""
 
 import math
 import os
+from collections.abc import Iterable
 
 import duckdb
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-from sqlglot import parse_one
+from sqlglot import exp, parse_one
 
 import deadband
-from deadband.compiler.physical import EmitOnDrift
+from deadband.compiler.physical import AdaptiveFilter, EmitOnDrift
 
 EXAMPLES = int(os.environ.get("DEADBAND_FUZZ", "0"))
 quick = settings(
@@ -78,6 +80,18 @@ aggregate = st.one_of(
     affine.map("5 - COALESCE(AVG({}), 1) * 3".format),
     affine.map("-(1 + COUNT({}))".format).map(lambda s: s.replace("-(1 + ", "(1 + ")),
 )
+extremum = st.one_of(
+    affine.map("MIN({})".format),
+    affine.map("MAX({})".format),
+    affine.map("MAX(DISTINCT {})".format),
+    st.tuples(affine, condition.filter(lambda c: "q." not in c)).map(lambda p: f"MIN({p[0]}) FILTER (WHERE {p[1]})"),
+    affine.map("COALESCE(MAX({}), 7)".format),
+    affine.map("-MIN({})".format),
+    affine.map("MAX({}) * -2 + 1".format),
+    affine.map("3 - MIN({}) / 4".format),
+    affine.map("-(-MAX({})) * 0".format),
+    affine.map("5 - COALESCE(MIN({}), 1) / -2".format),
+)
 value = st.sampled_from([None, 0.0, 1.0, -1.0, 2.0, 3.0])
 items = st.lists(st.tuples(value, value), max_size=4)
 members = st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 1, None]), value, value), max_size=6)
@@ -85,7 +99,16 @@ members = st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 1, None]), v
 
 @st.composite
 def queries(draw) -> str:
-    answers = draw(st.lists(aggregate, min_size=1, max_size=2))
+    return drawn_query(draw, aggregate)
+
+
+@st.composite
+def extremum_queries(draw) -> str:
+    return drawn_query(draw, extremum)
+
+
+def drawn_query(draw, first) -> str:
+    answers = [draw(first), *draw(st.lists(st.one_of(aggregate, first), max_size=1))]
     outputs = [f"{a} AS v{i}" for i, a in enumerate(answers)]
     join = draw(st.sampled_from(["JOIN h ON q.k = h.k", "LEFT JOIN h ON q.k = h.k", ", h", "JOIN h USING (k)"]))
     where = draw(st.sampled_from(["", "WHERE h.a > 0", "WHERE q.k = h.k", "WHERE h.a IS NOT NULL AND q.k < 3"]))
@@ -108,10 +131,19 @@ def duck():
 
 
 def as_duck(node) -> str:
-    return (parse_one(node, dialect="spark") if isinstance(node, str) else node).sql("duckdb", identify=True)
+    tree = parse_one(node, dialect="spark") if isinstance(node, str) else node
+    return tree.copy().transform(_struct).sql("duckdb", identify=True)
 
 
-def answers_of(plan: EmitOnDrift, duck) -> dict:
+def _struct(node):
+    """NAMED_STRUCT('c', x, …) as DuckDB has it."""
+    if not isinstance(node, exp.Anonymous) or node.name != "NAMED_STRUCT":
+        return node
+    pairs = zip(node.expressions[::2], node.expressions[1::2])
+    return exp.Struct(expressions=[exp.PropertyEQ(this=exp.to_identifier(k.name), expression=v) for k, v in pairs])
+
+
+def answers_of(plan: EmitOnDrift | AdaptiveFilter, duck) -> dict:
     """Group -> answers, by the arithmetic of the operator."""
     duck.execute("CREATE OR REPLACE TEMP TABLE __keys AS SELECT k, k AS __item FROM q")
     weights = duck.execute(as_duck(plan.weights.query)).fetchdf().to_dict("records")
@@ -129,10 +161,27 @@ def answers_of(plan: EmitOnDrift, duck) -> dict:
                 continue
             amount = weight * (1 if slot.feature is None else row[slot.feature])
             found[edge.total, edge.answer] = found.get((edge.total, edge.answer), 0.0) + amount
+        for candidate in plan.candidates if isinstance(plan, AdaptiveFilter) else ():
+            competing(plan, candidate, row, record[candidate.column], found)
     return {g: [answer(a, i, t) for i, a in enumerate(plan.shape.answers)] for g, t in totals.items()}
 
 
+def competing(plan: AdaptiveFilter, candidate, row: tuple, weights, found: dict) -> None:
+    """The values with which an item competes, under ("all", answer)."""
+    flag, slots = plan.slots[candidate.flag], [plan.slots[s] for s in candidate.slots]
+    assert flag.feature is None and all(s.needs == flag.needs and s.feature is not None for s in slots)
+    if any(none(row[n]) is None for n in flag.needs) or not isinstance(weights, Iterable):
+        return
+    for w in (w for w in weights if w is not None):
+        assert list(w) == ["c", *(f"w{k}" for k in range(len(slots)))] and None not in w.values()
+        number = w["c"] + sum(w[f"w{k}"] * float(row[s.feature]) for k, s in enumerate(slots))
+        found.setdefault(("all", candidate.answer), []).append(number)
+
+
 def answer(shape, index: int, totals: dict) -> float | None:
+    if shape.kind in ("MIN", "MAX"):
+        values = totals.get(("all", index))
+        return (min if shape.kind == "MIN" else max)(values) + shape.offset if values else shape.default
     count, total = totals.get(("count", index), 0.0), totals.get(("sum", index), 0.0)
     if shape.kind == "COUNT":
         return count + shape.offset
@@ -165,8 +214,21 @@ def fill(duck, table: str, rows: list[tuple]) -> None:
 )
 @example("SELECT SUM(0 * q.x + h.a) AS v0 FROM q JOIN h USING (k)", [(None, None)], [(0, 1, 5.0, None)])
 def test_linear_forms_answer_as_sql(duck, query, stream, table):
+    check(duck, query, stream, table, "COHERENCY")
+
+
+@quick
+@given(extremum_queries(), items, members)
+@example("SELECT -MIN(h.a * q.x) AS v0 FROM q, h", [(1.0, None), (3.0, 1.0)], [(0, 1, 5.0, None), (1, 1, -2.0, 0.0)])
+@example("SELECT MIN(q.x + q.y + h.a) AS v0 FROM q, h", [(1.0, None), (3.0, 1.0)], [(0, 1, 5.0, None)])
+@example("SELECT MAX(h.a) AS v0, SUM(q.x) AS v1 FROM q, h", [(1.0, None)], [(0, 1, 5.0, None), (0, 1, None, None)])
+def test_extremum_forms_answer_as_sql(duck, query, stream, table):
+    check(duck, query, stream, table, "PRECISION")
+
+
+def check(duck, query, stream, table, clause):
     try:
-        (plan,) = deadband.compile(DECLARED + f"CREATE CONTINUOUS QUERY t AS {query} COHERENCY v0 WITHIN 1;")
+        (plan,) = deadband.compile(DECLARED + f"CREATE CONTINUOUS QUERY t AS {query} {clause} v0 WITHIN 1;")
     except deadband.DeadbandError:
         assume(False)
     fill(duck, "q", [(k, *values, 0) for k, values in enumerate(stream)])
