@@ -173,8 +173,7 @@ class Catalog:
         if value not in SETTINGS[name]:
             hint = did_you_mean(value, SETTINGS[name]) or f"use one of {', '.join(SETTINGS[name])}"
             raise DeadbandError(f"unknown value for {name}: {statement.value}", statement.value_span, hint=hint)
-        self.settings[name] = value
-        self._changed()
+        self.settings[name] = value  # no new version: a body binds the same under any method
 
     def _relations(self) -> list[Stream | Table]:
         return [*self.streams.values(), *self.tables.values()]

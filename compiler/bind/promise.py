@@ -36,6 +36,13 @@ def promise_of(query: ast.Query, template: Template, filters: str) -> Promise:
             detail="COHERENCY bounds the distance of one reported value, PRECISION the width of an interval",
             hint="keep one of them",
         )
+    if fidelity is not None and precision is not None:
+        raise DeadbandError(
+            "PRECISION and FIDELITY do not go together",
+            fidelity.span,
+            detail="an interval contains the truth at every tick, not in a share of them",
+            hint="leave FIDELITY out, or write COHERENCY in place of PRECISION",
+        )
     if fidelity is not None and coherency is None:
         raise DeadbandError(
             "FIDELITY needs a COHERENCY clause",

@@ -29,7 +29,8 @@ def guarantee(query: Query) -> str:
         window = "the run" if promise.window is None else f"every window of {promise.window:g} s"
         ticks = "ticks" if promise.emit_every is None else f"answers emitted, every {promise.emit_every:g} s,"
         when = f"in at least {promise.share * 100:.10g}% of the {ticks} of {window}, for every group"
-    return f"{' and '.join(bounds)} {when}"
+    between = "; " if promise.kind == "PRECISION" else " and "
+    return f"{between.join(bounds)} {when}"
 
 
 def _distance(name: str, bound: ast.Bound, one: bool, alone: bool) -> str:

@@ -13,7 +13,7 @@ from deadband.compiler.statistics import FilterStatistics, Known
 __all__ = ["adaptive_filter", "other_methods"]
 
 _WHY_NOT = {
-    "reference": "its growths are messages, and equal burdens are not the least of them where items move in bursts",
+    "reference": "each growth is a message, and equal burdens are not the cheapest where items move in bursts",
     "uniform": "busy and quiet items would get the same width",
     "none": "every update that matters would be sent",
 }
