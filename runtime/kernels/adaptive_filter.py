@@ -19,15 +19,18 @@ from numba import njit
 
 from deadband.runtime.kernels import filter_state as fs
 from deadband.runtime.kernels.burden import adjust
-from deadband.runtime.kernels.filter_bounds import DEFLATE, INFLATE, budgets, enforce, interval
-from deadband.runtime.kernels.filter_sites import check, find_dense, recheck, take_predictions, take_rows, widen
-from deadband.runtime.kernels.filter_state import Emitted, Rows, State, Wiring
+from deadband.runtime.kernels.filter_bounds import DEFLATE, INFLATE, budgets, interval, narrow
+from deadband.runtime.kernels.filter_sites import ask, find_dense, recheck, take_predictions, take_rows, widen
+from deadband.runtime.kernels.filter_state import Emitted, Rows, State, Wiring, inner
 
-__all__ = ["ASK", "PERIOD", "load_edges", "run", "sum_anew", "tie", "touch_all", "unpadded"]
+__all__ = [
+    "ASK", "LOOK", "PERIOD", "after", "emitted", "load_edges", "members", "narrow", "no_reports", "report", "run",
+    "settle", "sum_anew", "tie", "touch_all", "unpadded",
+]  # fmt: skip
 
 ADAPTIVE, REFERENCE, UNIFORM = fs.ADAPTIVE, fs.REFERENCE, fs.UNIFORM
 ALIVE, ROWS_TOTAL, COUNT_TOTAL = fs.ALIVE, fs.ROWS_TOTAL, fs.COUNT_TOTAL
-TICK, TARGETS, GROUPS, MOVING, RECHECK = fs.TICK, fs.TARGETS, fs.GROUPS, fs.MOVING, fs.RECHECK
+TICK, TARGETS, GROUPS = fs.TICK, fs.TARGETS, fs.GROUPS
 JOINED, CHANGED, ASKED = fs.JOINED, fs.CHANGED, fs.ASKED
 
 PERIOD = 10  # ticks between two adjustments of the reference method
@@ -38,8 +41,8 @@ ASK = 50.0  # messages per filter since the last plan before statistics are aske
 
 def run(wiring: Wiring, state: State, rows: Rows, first: int, method: int) -> tuple[int, Emitted]:
     """Applies ticks from `first` on, in place, until the last or until a plan is asked for: the next tick, reports."""
-    done, *found = _run(wiring, state, rows, first, method)
-    return done, Emitted(*found)
+    done, out = _run(wiring, state, rows, first, method)
+    return done, emitted(out)
 
 
 @njit(cache=True, nogil=True)
@@ -72,7 +75,7 @@ def unpadded(wiring, state):
     return np.maximum(room, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _totals(targets, loads, count):
     total = np.zeros(count)
     for e in range(len(targets)):
@@ -80,7 +83,7 @@ def _totals(targets, loads, count):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _least(filters, targets, room, total, count):
     """What the targets of each filter have for it at least: room shared by total; 0 for filters that are off."""
     least = np.full(count, np.inf)
@@ -92,7 +95,7 @@ def _least(filters, targets, room, total, count):
     return least
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _uniform(wiring, state, growth):
     """Every target gives its filters the same width; changes below `growth` are not worth a message."""
     filters, targets, loads = load_edges(wiring, state)
@@ -106,10 +109,10 @@ def _uniform(wiring, state, growth):
             state.control[j] += 1
         widen(wiring, state, j, new)
         if new < old:
-            check(wiring, state, j)
+            ask(state, j)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _admit(wiring, state):
     """Filters that came in this tick share what their targets have left over, at most what uniform widths are."""
     filters, targets, loads = load_edges(wiring, state)
@@ -174,7 +177,7 @@ def tie(wiring, state):
         state.limit[j] = state.limit[j] * patience[j] * ASK if state.limit[j] > 0.0 else np.inf
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _compressed(rows, columns, weights, count):
     """Entries by row: start, column, weight."""
     start = np.zeros(count + 1, np.int64)
@@ -190,7 +193,7 @@ def _compressed(rows, columns, weights, count):
     return start, column, weight
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _reference(wiring, state):
     """The published adjustment: shrinks cost nothing, each growth is a control message."""
     filters, targets, loads = load_edges(wiring, state)
@@ -212,10 +215,8 @@ def _reference(wiring, state):
         if width[j] == state.width[j]:
             continue
         state.control[j] += grew[j]
-        if width[j] < state.width[j] and state.in_recheck[j] == 0:
-            state.in_recheck[j] = 1
-            state.recheck[state.clock[RECHECK]] = j
-            state.clock[RECHECK] += 1
+        if width[j] < state.width[j]:
+            ask(state, j)
         widen(wiring, state, j, width[j])
 
 
@@ -268,7 +269,7 @@ def sum_anew(wiring, state):
     state.clock[CHANGED] = 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _plus(high, low, at, amount):
     a = high[at]
     s = a + amount
@@ -277,7 +278,7 @@ def _plus(high, low, at, amount):
     high[at] = s
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _look(wiring, state, g, low, high):
     """The intervals of a group, and what to report: 1 an answer, -1 that it vanished, 0 nothing."""
     first, last = wiring.group_start[g], wiring.group_start[g + 1]
@@ -299,7 +300,7 @@ def _look(wiring, state, g, low, high):
     return found
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _within(wiring, cell, low, high):
     bound = wiring.cell_bound[cell]
     if wiring.cell_percent[cell] == 1:
@@ -310,7 +311,7 @@ def _within(wiring, cell, low, high):
 
 
 @njit(cache=True, nogil=True)
-def _settle(state):
+def settle(state):
     """Low parts below one rounding of the high parts, so that they themselves lose little."""
     for k in range(state.clock[TARGETS]):
         t = state.targets[k]
@@ -319,29 +320,38 @@ def _settle(state):
         state.high[t] = settled
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _tick(wiring, state, rows, tick, method):
     """Sites, coordinator, and rounds between them until every bound holds."""
-    clock = state.clock
     take_rows(wiring, state, rows, rows.start[tick], rows.start[tick + 1], method)
     if method == ADAPTIVE:
         take_predictions(wiring, state)
     recheck(wiring, state)
-    changed = clock[CHANGED] == 1
-    if changed and method == UNIFORM:
-        _uniform(wiring, state, 1.0)
-    elif clock[JOINED] > 0 and method in (ADAPTIVE, REFERENCE):
-        _admit(wiring, state)
-    if changed and method in (ADAPTIVE, REFERENCE):
-        tie(wiring, state)
-    clock[CHANGED] = 0
-    _settle(state)
-    enforce(wiring, state)
-    _settle(state)
+    members(wiring, state, method)
+    recheck(wiring, state)
+    attempt = 0
+    while narrow(wiring, state, attempt):
+        recheck(wiring, state)
+        settle(state)
+        attempt += 1
 
 
 @njit(cache=True, nogil=True)
-def _after(wiring, state, method, percents):
+def members(wiring, state, method):
+    """Widths for filters that came or after some went, as far as their method gives them at once."""
+    settle(state)
+    changed = state.clock[CHANGED] == 1
+    state.clock[CHANGED] = 0
+    if changed and method == UNIFORM:
+        _uniform(wiring, state, 1.0)
+    elif state.clock[JOINED] > 0 and method in (ADAPTIVE, REFERENCE):
+        _admit(wiring, state)
+    if changed and method in (ADAPTIVE, REFERENCE):
+        tie(wiring, state)
+
+
+@njit(cache=True, nogil=True)
+def after(wiring, state, method, percents):
     """What happens between this tick and the next; true when a plan is asked for."""
     clock = state.clock
     joined = clock[JOINED]
@@ -362,7 +372,7 @@ def _after(wiring, state, method, percents):
     return asked
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _seasoned(state, joined):
     """From now on a new width of these filters costs a message."""
     for k in range(joined):
@@ -370,58 +380,74 @@ def _seasoned(state, joined):
 
 
 @njit(cache=True, nogil=True)
-def _run(wiring, state, rows, first, method):
-    ticks, clock = len(rows.start) - 1, state.clock
-    percents = wiring.cell_percent.sum() > 0
+def report(wiring, state, tick, out_tick, out_group, out_diff, out_start, out_low, out_high):
+    """Appends what this tick reports; the arrays come back, larger where they had no room. out_start[0] counts them."""
+    clock = state.clock
     widest = 1
-    for g in range(len(wiring.group_always)):
+    for k in range(clock[GROUPS]):
+        g = state.groups[k]
         widest = max(widest, wiring.group_start[g + 1] - wiring.group_start[g])
     low, high = np.empty(widest), np.empty(widest)
-    room, cells = 1024, 1024
-    out_tick, out_group, out_diff = np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int8)
-    out_start, out_low, out_high = np.zeros(room + 1, np.int64), np.empty(cells), np.empty(cells)
-    n, tick, asked = 0, first, False
+    n = out_start[0]
+    for k in range(clock[GROUPS]):
+        g = state.groups[k]
+        state.is_group[g] = 0
+        diff = _look(wiring, state, g, low, high)
+        if diff == 0:
+            continue
+        first, count = wiring.group_start[g], wiring.group_start[g + 1] - wiring.group_start[g]
+        if n == len(out_tick):
+            out_tick = np.concatenate((out_tick, np.empty(n, np.int64)))
+            out_group = np.concatenate((out_group, np.empty(n, np.int32)))
+            out_diff = np.concatenate((out_diff, np.empty(n, np.int8)))
+            out_start = np.concatenate((out_start, np.zeros(n, np.int64)))
+        if out_start[n + 1] + count > len(out_low):
+            more = len(out_low) + count
+            out_low, out_high = np.concatenate((out_low, np.empty(more))), np.concatenate((out_high, np.empty(more)))
+        out_tick[n], out_group[n], out_diff[n] = tick, g, diff
+        state.reports[g] += 1 if diff == 1 and state.group_alive[g] == 1 else 0
+        for c in range(count):
+            cell, at = first + c, out_start[n + 1] + c
+            if diff == 1:
+                state.reported_low[cell], state.reported_high[cell] = low[c], high[c]
+            out_low[at], out_high[at] = state.reported_low[cell], state.reported_high[cell]
+            if diff == -1:
+                state.reported_low[cell] = state.reported_high[cell] = np.nan
+        state.group_alive[g] = 1 if diff == 1 else 0
+        n += 1
+        out_start[n + 1] = out_start[n] + count
+    for k in range(clock[TARGETS]):
+        state.is_target[state.targets[k]] = 0
+    clock[TARGETS] = clock[GROUPS] = 0
+    out_start[0] = n
+    return out_tick, out_group, out_diff, out_start, out_low, out_high
+
+
+@njit(cache=True, nogil=True)
+def no_reports():
+    """What `report` appends to."""
+    return (
+        np.empty(1024, np.int64), np.empty(1024, np.int32), np.empty(1024, np.int8), np.zeros(1026, np.int64),
+        np.empty(1024), np.empty(1024),
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _run(wiring, state, rows, first, method):
+    ticks = len(rows.start) - 1
+    percents = wiring.cell_percent.sum() > 0
+    out = no_reports()
+    tick, asked = first, False
     while tick < ticks and not asked:
         _tick(wiring, state, rows, tick, method)
-        for k in range(clock[GROUPS]):
-            g = state.groups[k]
-            state.is_group[g] = 0
-            diff = _look(wiring, state, g, low, high)
-            if diff == 0:
-                continue
-            first_cell, count = wiring.group_start[g], wiring.group_start[g + 1] - wiring.group_start[g]
-            if n == room:
-                out_tick = np.concatenate((out_tick, np.empty(room, np.int64)))
-                out_group = np.concatenate((out_group, np.empty(room, np.int32)))
-                out_diff = np.concatenate((out_diff, np.empty(room, np.int8)))
-                out_start = np.concatenate((out_start, np.zeros(room, np.int64)))
-                room *= 2
-            if out_start[n] + count > cells:
-                more = cells + count
-                out_low, out_high = (
-                    np.concatenate((out_low, np.empty(more))),
-                    np.concatenate((out_high, np.empty(more))),
-                )
-                cells += more
-            out_tick[n], out_group[n], out_diff[n] = tick, g, diff
-            state.reports[g] += 1 if diff == 1 and state.group_alive[g] == 1 else 0
-            for c in range(count):
-                cell, at = first_cell + c, out_start[n] + c
-                if diff == 1:
-                    state.reported_low[cell], state.reported_high[cell] = low[c], high[c]
-                out_low[at], out_high[at] = state.reported_low[cell], state.reported_high[cell]
-                if diff == -1:
-                    state.reported_low[cell] = state.reported_high[cell] = np.nan
-            state.group_alive[g] = 1 if diff == 1 else 0
-            out_start[n + 1] = out_start[n] + count
-            n += 1
-        for k in range(clock[TARGETS]):
-            state.is_target[state.targets[k]] = 0
-        clock[TARGETS] = clock[GROUPS] = 0
+        out = report(wiring, state, tick, *out)
         tick += 1
-        asked = _after(wiring, state, method, percents)
-    used = out_start[n]
-    return (
-        tick, out_tick[:n].copy(), out_group[:n].copy(), out_diff[:n].copy(), out_start[: n + 1].copy(),
-        out_low[:used].copy(), out_high[:used].copy(),
-    )  # fmt: skip
+        asked = after(wiring, state, method, percents)
+    return tick, out
+
+
+def emitted(out: tuple) -> Emitted:
+    """What `report` collected: its arrays cut to what they hold."""
+    tick, group, diff, start, low, high = out
+    n = start[0]
+    return Emitted(tick[:n], group[:n], diff[:n], start[1 : n + 2], low[: start[n + 1]], high[: start[n + 1]])

@@ -5,8 +5,9 @@ A shadow does the same without sending; count[i, g] says how often. All predicto
 from what the last message carried (value, step, decay): each tick p += step, step *= decay, so after k ticks
 p = c + v (1 - decay^k) / (1 - decay).
     LAST   step 0: the last value stands
-    TREND  step = the slope that the site learnt by exponential smoothing, decay just below 1
+    TREND  step = the last change: moving averages, counters, ramps without noise
     MEAN   step = (mean - c)(1 - decay): back to the site's running mean, as AR(1) data do
+    DRIFT  step = the smoothed slope: ramps under noise
 The first value of an item sets its centre and is not counted.
 """
 
@@ -17,21 +18,25 @@ from numba import njit
 from numpy.typing import NDArray
 
 __all__ = [
-    "LAST", "MEAN", "PREDICTORS", "TREND", "advance", "counts", "learn", "new_site", "pick", "resend", "watch",
-    "watch_predictors",
+    "DRIFT", "LAST", "MEAN", "PREDICTORS", "SITE", "TREND",
+    "advance", "counts", "learn", "new_site", "pick", "resend", "watch", "watch_predictors",
 ]  # fmt: skip
 
-LAST, TREND, MEAN = 0, 1, 2
-PREDICTORS = 3
+LAST, TREND, MEAN, DRIFT = 0, 1, 2, 3
+PREDICTORS = 4
 
 # columns of a site's running estimates, one row per item
-VALUE, SLOPE, LEVEL, SQUARE, PRODUCT, SEEN = 0, 1, 2, 3, 4, 5
-SITE = 6
-SLOPE_GAIN = 0.2  # share of the newest change in the smoothed slope
-TREND_DECAY = 0.97
-LEVEL_GAIN = 0.02  # share of the newest value in the running mean, once 50 were seen
-PICK_SHARE = 0.8  # a predictor must send at most this share of what the present one sends
-PICK_COUNT = 30  # messages of the present one before it is compared
+VALUE, CHANGE, SLOPE, LEVEL, SQUARE, PRODUCT, SEEN = 0, 1, 2, 3, 4, 5, 6
+SITE = 7
+# shares of the newest value in the estimates; measured on moving averages of bursts, road speeds, temperatures, prices
+SLOPE_GAIN = 0.1
+LEVEL_GAIN = 0.15
+MOMENT_GAIN = 0.05
+TREND_DECAY = 0.98
+DRIFT_DECAY = 0.99
+PICK_SHARE = 0.95  # a predictor must send at most this share of what the present one sends,
+PICK_SIGMAS = 1.5  # and so much less that it is unlikely to be chance
+MEMORY = 256  # messages after which shadow counts of predictors are halved
 
 
 def new_site(items: int) -> NDArray:
@@ -57,26 +62,29 @@ def learn(x, i, site):
         site[i, SEEN] = 1.0
     else:
         site[i, SEEN] += 1.0
-        gain = max(LEVEL_GAIN, 1.0 / site[i, SEEN])
+        newest = 1.0 / site[i, SEEN]
         before, now = site[i, VALUE] - site[i, LEVEL], x - site[i, LEVEL]
-        site[i, SLOPE] += max(SLOPE_GAIN, 1.0 / site[i, SEEN]) * (x - site[i, VALUE] - site[i, SLOPE])
-        site[i, PRODUCT] += gain * (before * now - site[i, PRODUCT])
-        site[i, SQUARE] += gain * (before * before - site[i, SQUARE])
-        site[i, LEVEL] += gain * now
+        site[i, CHANGE] = x - site[i, VALUE]
+        site[i, SLOPE] += max(SLOPE_GAIN, newest) * (site[i, CHANGE] - site[i, SLOPE])
+        site[i, PRODUCT] += max(MOMENT_GAIN, newest) * (before * now - site[i, PRODUCT])
+        site[i, SQUARE] += max(MOMENT_GAIN, newest) * (before * before - site[i, SQUARE])
+        site[i, LEVEL] += max(LEVEL_GAIN, newest) * now
         site[i, VALUE] = x
 
 
 @njit(cache=True, nogil=True, inline="always")
 def resend(x, i, predictor, site):
     """What a message carries besides x: the step and decay of the prediction from here."""
+    step, decay = 0.0, 0.0
     if predictor == TREND:
-        return site[i, SLOPE] * TREND_DECAY, TREND_DECAY
-    if predictor == MEAN:
-        decay = 0.0
+        step, decay = site[i, CHANGE] * TREND_DECAY, TREND_DECAY
+    elif predictor == MEAN:
         if site[i, SQUARE] > 0.0:
             decay = min(max(site[i, PRODUCT] / site[i, SQUARE], 0.0), 0.999)
-        return (site[i, LEVEL] - x) * (1.0 - decay), decay
-    return 0.0, 0.0
+        step = (site[i, LEVEL] - x) * (1.0 - decay)
+    elif predictor == DRIFT:
+        step, decay = site[i, SLOPE] * DRIFT_DECAY, DRIFT_DECAY
+    return step, decay
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -101,14 +109,18 @@ def watch_predictors(x, i, half, predicted, step, decay, count, site):
 
 @njit(cache=True, nogil=True)
 def pick(now, count):
-    """The predictor for an item from its shadow counts: another one only if it clearly sends less."""
+    """The predictor for an item from its shadow counts, which fade in place; another only if clearly better."""
     best = now
     for p in range(PREDICTORS):
         if count[p] < count[best]:
             best = p
-    if count[now] >= PICK_COUNT and count[best] <= PICK_SHARE * count[now]:
-        return best
-    return now
+    less = count[now] - count[best]
+    if less < PICK_SIGMAS * np.sqrt(count[now] + count[best]) or count[best] > PICK_SHARE * count[now]:
+        best = now
+    if count[now] > MEMORY:
+        for p in range(PREDICTORS):
+            count[p] *= 0.5
+    return best
 
 
 @njit(cache=True, nogil=True)

@@ -6,9 +6,10 @@ import numpy as np
 from numba import njit
 
 from deadband.runtime.kernels import filter_state as fs
-from deadband.runtime.kernels.filter_sites import check, widen
+from deadband.runtime.kernels.filter_sites import ask, widen
+from deadband.runtime.kernels.filter_state import inner
 
-__all__ = ["DEFLATE", "INFLATE", "budgets", "enforce", "interval", "intervals"]
+__all__ = ["DEFLATE", "INFLATE", "budgets", "interval", "intervals", "narrow"]
 
 AVG, COUNT, MIN, SUM = fs.AVG, fs.COUNT, fs.MIN, fs.SUM
 TARGETS, GROUPS = fs.TARGETS, fs.GROUPS
@@ -21,7 +22,7 @@ NARROWED = 0.8  # of a percent bound that is left after it did
 ROUNDS = 40  # of narrowing in one tick, before widths go to 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _linear(wiring, state, t, cell):
     """(mid, half) of a sum: half covers widths and rounding, and is within the bound where it can be."""
     members = state.count[t] if wiring.cell_kind[cell] == AVG else 1.0
@@ -35,7 +36,7 @@ def _linear(wiring, state, t, cell):
     return mid + wiring.cell_offset[cell], (spread / 2.0 + min(rounding, room)) / members
 
 
-@njit(cache=True, nogil=True)
+@inner
 def interval(wiring, state, cell):
     """(low, high) of an answer; NaN: NULL."""
     kind, first, last = wiring.cell_kind[cell], wiring.cell_start[cell], wiring.cell_start[cell + 1]
@@ -64,7 +65,7 @@ def interval(wiring, state, cell):
     return low, high
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _budget(wiring, state, t, mid):
     """Σ|w|·width that target t may have; mid: of its cell, for percent bounds."""
     cell = wiring.target_cell[t]
@@ -103,9 +104,9 @@ def intervals(wiring, state):
     return low, high
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _narrow(wiring, state, t, factor):
-    """Scales the widths of a target's filters: a control message each, and the filters are applied again."""
+    """Scales the widths of a target's filters; their sites apply them again after this round."""
     F, V = len(wiring.feature_start) - 1, len(wiring.value_feature)
     narrowed = False
     for e in range(wiring.target_start[t], wiring.target_start[t + 1]):
@@ -115,47 +116,44 @@ def _narrow(wiring, state, t, factor):
         if state.active[j] == 0 or state.width[j] <= 0.0 or wiring.value_needs[s % V] & ~state.present[i] != 0:
             continue
         narrowed = True
-        state.control[j] += 1
+        state.control[j] += 1 - state.in_recheck[j]
+        ask(state, j)
         widen(wiring, state, j, state.width[j] * factor if factor > 1e-6 else 0.0)
-        check(wiring, state, j)
     return narrowed
 
 
 @njit(cache=True, nogil=True)
-def enforce(wiring, state):
-    """Narrows widths until every bound that this tick has moved holds."""
-    for attempt in range(ROUNDS):
-        narrowed = False
-        zero = attempt == ROUNDS - 1
-        k = 0
-        while k < state.clock[TARGETS]:
-            t = state.targets[k]
-            k += 1
-            cell = wiring.target_cell[t]
-            kind, percent = wiring.cell_kind[cell], wiring.cell_percent[cell] == 1
-            spread = state.spread[t] + state.spread_low[t]
-            if kind == COUNT or spread <= 0.0 or (percent and kind >= MIN):
-                continue
-            mid = 0.0
-            if percent and state.count[t] > 0:
-                mid, _ = _linear(wiring, state, t, cell)
-            budget = _budget(wiring, state, t, mid)
-            if spread > budget * INFLATE:
-                share = 0.0 if zero else budget / spread * (NARROWED if percent else DEFLATE)
-                narrowed |= _narrow(wiring, state, t, share)
-        k = 0
-        while k < state.clock[GROUPS]:
-            g = state.groups[k]
-            k += 1
-            for cell in range(wiring.group_start[g], wiring.group_start[g + 1]):
-                if wiring.cell_percent[cell] == 1 and wiring.cell_kind[cell] >= MIN:
-                    narrowed |= _enforce_extremum(wiring, state, cell, zero)
-        if not narrowed:
-            return
+def narrow(wiring, state, attempt):
+    """One round: narrows what this tick has made wider than its bound; true while there was something to narrow."""
+    narrowed, zero = False, attempt >= ROUNDS
+    k = 0
+    while k < state.clock[TARGETS]:
+        t = state.targets[k]
+        k += 1
+        cell = wiring.target_cell[t]
+        kind, percent = wiring.cell_kind[cell], wiring.cell_percent[cell] == 1
+        spread = state.spread[t] + state.spread_low[t]
+        if kind == COUNT or spread <= 0.0 or (percent and kind >= MIN):
+            continue
+        mid = 0.0
+        if percent and state.count[t] > 0:
+            mid, _ = _linear(wiring, state, t, cell)
+        budget = _budget(wiring, state, t, mid)
+        if spread > budget * INFLATE:
+            share = 0.0 if zero else budget / spread * (NARROWED if percent else DEFLATE)
+            narrowed |= _narrow(wiring, state, t, share)
+    k = 0
+    while k < state.clock[GROUPS]:
+        g = state.groups[k]
+        k += 1
+        for cell in range(wiring.group_start[g], wiring.group_start[g + 1]):
+            if wiring.cell_percent[cell] == 1 and wiring.cell_kind[cell] >= MIN:
+                narrowed |= _narrow_extremum(wiring, state, cell, zero)
+    return narrowed
 
 
-@njit(cache=True, nogil=True)
-def _enforce_extremum(wiring, state, cell, zero):
+@inner
+def _narrow_extremum(wiring, state, cell, zero):
     """A percent bound on MIN or MAX: the targets that may be the extremum are narrowed."""
     low, high = interval(wiring, state, cell)
     if np.isnan(low) or (high - low <= wiring.cell_bound[cell] * min(abs(low), abs(high)) and low * high >= 0.0):

@@ -7,18 +7,22 @@ from numba import njit
 
 from deadband.runtime.kernels import filter_state as fs
 from deadband.runtime.kernels.cost_curves import LAST, learn, pick, resend, watch, watch_predictors
+from deadband.runtime.kernels.filter_state import inner
 
-__all__ = ["check", "find_dense", "recheck", "set_widths", "take_predictions", "take_rows", "widen"]
+__all__ = [
+    "ask", "change_presence", "count_message", "find_dense", "move_centre", "recheck", "set_widths", "take_predictions",
+    "take_rows", "widen",
+]  # fmt: skip
 
 ROWS_TOTAL, COUNT_TOTAL, SUM_TOTAL = fs.ROWS_TOTAL, fs.COUNT_TOTAL, fs.SUM_TOTAL
 ADAPTIVE, NONE = fs.ADAPTIVE, fs.NONE
 NEVER, ALIVE, DEAD = fs.NEVER, fs.ALIVE, fs.DEAD
 TICK, TARGETS, GROUPS, MOVING, RECHECK = fs.TICK, fs.TARGETS, fs.GROUPS, fs.MOVING, fs.RECHECK
-JOINED, CHANGED, ASKED = fs.JOINED, fs.CHANGED, fs.ASKED
+JOINED, CHANGED, ASKED, LOGGED = fs.JOINED, fs.CHANGED, fs.ASKED, fs.LOGGED
 DENSE = 0.5  # share of the ticks with a value from which on predictors are run
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _add(high, low, at, amount, rest):
     """high + low += amount + rest, without losing what rounding cuts off."""
     a = high[at]
@@ -28,7 +32,7 @@ def _add(high, low, at, amount, rest):
     high[at] = s
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _move(first, last, target, weight, new, old, high, low):
     """The targets of one slot go from weight·old to weight·new, exactly."""
     for e in range(first, last):
@@ -38,7 +42,7 @@ def _move(first, last, target, weight, new, old, high, low):
         _add(high, low, target[e], total, (plus - (total - part)) + (minus - part))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _touch(first, last, target, group, targets, is_target, groups, is_group, clock):
     for e in range(first, last):
         t = target[e]
@@ -53,8 +57,8 @@ def _touch(first, last, target, group, targets, is_target, groups, is_group, clo
                 clock[GROUPS] += 1
 
 
-@njit(cache=True, nogil=True)
-def _send(wiring, state, j, new):
+@inner
+def move_centre(wiring, state, j, new):
     """The centre of filter j moves to a value, at both ends; the sums of its targets follow."""
     F, V = len(wiring.feature_start) - 1, len(wiring.value_feature)
     i, f = j // F, j % F
@@ -80,13 +84,13 @@ def _send(wiring, state, j, new):
     state.centre[j] = new
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _power_above(size):
     above = 2.0 ** np.ceil(np.log2(size))
     return above * 2.0 if above < size else above
 
 
-@njit(cache=True, nogil=True)
+@inner
 def widen(wiring, state, j, new):
     """The width of filter j changes at both ends; the spreads of its targets follow."""
     F, V = len(wiring.feature_start) - 1, len(wiring.value_feature)
@@ -107,6 +111,15 @@ def widen(wiring, state, j, new):
     state.width[j] = new
 
 
+@inner
+def ask(state, j):
+    """The site of filter j will apply it again, because its width shrank."""
+    if state.in_recheck[j] == 0:
+        state.in_recheck[j] = 1
+        state.recheck[state.clock[RECHECK]] = j
+        state.clock[RECHECK] += 1
+
+
 @njit(cache=True, nogil=True)
 def set_widths(wiring, state, filters, widths):
     """Pushes widths to sites between two ticks; each costs a control message unless it is the filter's first."""
@@ -116,15 +129,13 @@ def set_widths(wiring, state, filters, widths):
             continue
         if state.fresh[j] == 0:
             state.control[j] += 1
-        if widths[k] < state.width[j] and state.in_recheck[j] == 0:
-            state.in_recheck[j] = 1
-            state.recheck[state.clock[RECHECK]] = j
-            state.clock[RECHECK] += 1
+        if widths[k] < state.width[j]:
+            ask(state, j)
         widen(wiring, state, j, widths[k])
 
 
-@njit(cache=True, nogil=True)
-def _presence(wiring, state, i, present, alive, feature):
+@inner
+def change_presence(wiring, state, i, present, alive, feature):
     """An item comes, goes, or changes which of its features are NULL: sent at once, with all its values."""
     F, V, K = len(wiring.feature_start) - 1, len(wiring.value_feature), len(wiring.flag_needs)
     clock = state.clock
@@ -201,9 +212,12 @@ def _presence(wiring, state, i, present, alive, feature):
     state.present[i], state.alive[i] = present, alive
 
 
-@njit(cache=True, nogil=True)
-def _count(j, messages, since, spent, limit, component, cost, clock):
+@inner
+def count_message(j, messages, since, spent, limit, component, cost, log, clock):
     """A value is sent; its component asks for a plan once it has spent enough."""
+    if len(log):
+        log[clock[LOGGED]] = j
+        clock[LOGGED] += 1
     messages[j] += 1
     since[j] += 1
     c = component[j]
@@ -212,7 +226,7 @@ def _count(j, messages, since, spent, limit, component, cost, clock):
         clock[ASKED] = 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def take_rows(wiring, state, rows, first_row, last_row, method):
     """The sites take their rows: what passes a filter is sent."""
     F = len(wiring.feature_start) - 1
@@ -233,7 +247,10 @@ def take_rows(wiring, state, rows, first_row, last_row, method):
                 alive[i] = DEAD
                 continue
             state.arrivals[i] += 1 if alive[i] != NEVER else 0
-            _presence(wiring, state, i, mask, now, features[r])
+            if len(state.log):
+                state.log[state.clock[LOGGED]] = -i - 1
+                state.clock[LOGGED] += 1
+            change_presence(wiring, state, i, mask, now, features[r])
             continue
         if now == DEAD:
             continue
@@ -248,11 +265,11 @@ def take_rows(wiring, state, rows, first_row, last_row, method):
             if shadows and single[j] == 0:
                 watch(x, j, shadow_centre, shadow_half, shadow_count)
             if dense[j] == 0 and (abs(x - centre[j]) > 0.5 * width[j] or method == NONE):
-                _count(j, messages, since, spent, state.limit, component, cost, state.clock)
-                _send(wiring, state, j, x)
+                count_message(j, messages, since, spent, state.limit, component, cost, state.log, state.clock)
+                move_centre(wiring, state, j, x)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def take_predictions(wiring, state):
     """A tick of the filters that are updated at most ticks: they learn, predict, and are checked with or without a row.
 
@@ -275,28 +292,30 @@ def take_predictions(wiring, state):
         if state.step[j] != 0.0:
             ahead = state.centre[j] + state.step[j]
             state.step[j] *= state.decay[j]
-            _send(wiring, state, j, ahead)
-        check(wiring, state, j)
+            move_centre(wiring, state, j, ahead)
+        _check(wiring, state, j)
     state.clock[MOVING] = kept
 
 
-@njit(cache=True, nogil=True)
-def check(wiring, state, j):
+@inner
+def _check(wiring, state, j):
     """A site applies its filter to the value it has; what passes is sent, with the prediction from here on."""
     x = state.value[j]
     if state.active[j] == 0 or abs(x - state.centre[j]) <= 0.5 * state.width[j]:
         return
-    _count(j, state.messages, state.since, state.spent, state.limit, state.component, wiring.cost, state.clock)
+    count_message(
+        j, state.messages, state.since, state.spent, state.limit, state.component, wiring.cost, state.log, state.clock
+    )
     if state.dense[j] == 1:
         now = pick(state.predictor[j], state.rival_count[j])
         if now != state.predictor[j]:
             state.predictor[j] = now
             state.rival_count[j, :] = 0.0
         state.step[j], state.decay[j] = resend(x, j, now, state.site)
-    _send(wiring, state, j, x)
+    move_centre(wiring, state, j, x)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_dense(state, ticks):
     """Filters that got values at most of the last ticks run predictors; the others' centres stand still."""
     for j in range(len(state.active)):
@@ -316,10 +335,10 @@ def find_dense(state, ticks):
         state.seen[j] = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def recheck(wiring, state):
     for k in range(state.clock[RECHECK]):
         j = state.recheck[k]
         state.in_recheck[j] = 0
-        check(wiring, state, j)
+        _check(wiring, state, j)
     state.clock[RECHECK] = 0

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from deadband.runtime.kernels.cost_curves import PREDICTORS, SITE
 
-__all__ = ["CLOCK", "Emitted", "Rows", "State", "Wiring", "grown", "new_state"]
+__all__ = ["CLOCK", "Emitted", "Rows", "State", "Wiring", "grown", "inner", "new_state"]
+
+# For functions that only kernels call: without the way in from Python, which takes longer to compile than most of them.
+inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 SUM, AVG, COUNT, MIN, MAX = 0, 1, 2, 3, 4  # kinds of cells
 ROWS_TOTAL, COUNT_TOTAL, SUM_TOTAL = 0, 1, 2  # where a flag edge goes
@@ -18,8 +22,8 @@ ADAPTIVE, REFERENCE, UNIFORM, NONE = 0, 1, 2, 3  # methods
 NEVER, ALIVE, DEAD = 0, 1, 2  # an item
 
 # entries of State.clock
-TICK, TARGETS, GROUPS, MOVING, RECHECK, JOINED, CHANGED, ASKED = 0, 1, 2, 3, 4, 5, 6, 7
-CLOCK = 8
+TICK, TARGETS, GROUPS, MOVING, RECHECK, JOINED, CHANGED, ASKED, LOGGED = 0, 1, 2, 3, 4, 5, 6, 7, 8
+CLOCK = 9
 
 
 class Wiring(NamedTuple):
@@ -113,6 +117,7 @@ class State(NamedTuple):
     planned: NDArray  # int64[I·F], tick of the last plan
     reports: NDArray  # int64[G], after the first
     wide: NDArray  # int64[1], intervals reported wider than promised
+    log: NDArray  # int32, what was sent in this round: filters, or -1 - item; empty: nobody asks
     clock: NDArray  # int64[CLOCK]
 
 
@@ -163,7 +168,7 @@ def new_state(wiring: Wiring, items: int, shadows: int) -> State:
     made["is_group"][always] = 1
     clock = np.zeros(CLOCK, np.int64)
     clock[GROUPS] = len(always)
-    return State(**made, wide=np.zeros(1, np.int64), clock=clock)
+    return State(**made, wide=np.zeros(1, np.int64), log=np.zeros(0, np.int32), clock=clock)
 
 
 _FIELDS = {

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from deadband.compiler.lower.weights import ITEM, KEYS
-from deadband.compiler.physical import EmitOnDrift
+from deadband.compiler.physical import AdaptiveFilter, EmitOnDrift
 from deadband.runtime.answers import drift_table
 from deadband.runtime.clock import Clock
 from deadband.runtime.context import Context, parameters
@@ -99,7 +99,7 @@ def drift_replay(context: Context, plan: EmitOnDrift, source: StreamInput, table
     return DriftResult(plan, changes, state, counters, source.clock, schema, where, seconds, source.until)
 
 
-def weights_runner(context: Context, plan: EmitOnDrift) -> operator.RunWeights:
+def weights_runner(context: Context, plan: EmitOnDrift | AdaptiveFilter) -> operator.RunWeights:
     """Runs the weights query for some keys, on Spark, over the snapshots of the static tables."""
     spark = context.spark
 
@@ -112,7 +112,7 @@ def weights_runner(context: Context, plan: EmitOnDrift) -> operator.RunWeights:
     return run
 
 
-def constants_of(context: Context, plan: EmitOnDrift) -> dict[str, pa.Scalar]:
+def constants_of(context: Context, plan: EmitOnDrift | AdaptiveFilter) -> dict[str, pa.Scalar]:
     """The constant columns beside a global aggregate."""
     outputs = {f"o{i}": o.expression for i, o in enumerate(plan.shape.outputs) if o.expression is not None}
     if plan.shape.groups or not outputs:

@@ -15,11 +15,11 @@ from scipy.sparse import csr_matrix
 from deadband.compiler.planning.adaptive_filter import Curves, allocate, grid, settle
 from deadband.runtime.kernels import adaptive_filter as kernel
 from deadband.runtime.kernels import filter_state as fs
+from deadband.runtime.kernels.filter_live import FORGET
 from deadband.runtime.kernels.filter_sites import set_widths
 
-__all__ = ["load_of", "plan"]
+__all__ = ["asked", "load_of", "plan"]
 
-FORGET = 0.5  # share of the counts that stays after a plan
 PATIENCE = 8.0  # how much longer a component waits at most after plans that brought nothing
 
 
@@ -28,19 +28,23 @@ def plan(wiring: fs.Wiring, state: fs.State, history: Curves | None) -> None:
     now = int(state.clock[fs.TICK])
     tied = (state.active == 1) & (state.single == 0)
     fresh = tied & (state.fresh == 1)
-    rich = tied & (state.spent[state.component] >= state.limit[state.component])
+    rich = asked(state)
     load, budget = load_of(wiring, state)
     if history is not None and fresh.any():
         for members in _components(state, tied, np.unique(state.component[fresh])):
             _start(wiring, state, history, load, budget, members)
     for members in _components(state, tied, np.unique(state.component[rich])):
         _again(wiring, state, load, budget, members, now)
-    unwatched = np.flatnonzero(tied & (state.shadow_half[:, 0] == 0)) if state.shadow_half.shape[1] else []
-    if len(unwatched):
-        _watch(state, unwatched, now)
+    _watch(state, np.flatnonzero(tied & (state.shadow_half[:, 0] == 0)), now)
     state.fresh[:] = 0
     state.clock[fs.ASKED] = 0
     kernel.tie(wiring, state)
+
+
+def asked(state: fs.State) -> NDArray:
+    """Filters whose component has spent enough to ask what other widths would cost: bool[I·F]."""
+    tied = (state.active == 1) & (state.single == 0)
+    return tied & (state.spent[state.component] >= state.limit[state.component])
 
 
 def load_of(wiring: fs.Wiring, state: fs.State) -> tuple[csr_matrix, NDArray]:

@@ -223,15 +223,12 @@ def wire(book: Book, lateness: float) -> kernel.Wiring:
     feature = np.array([book.slots[k][0] for k in values], np.int64)
     feature_start, by_feature = columns_of(feature, F)
     answers = [
-        (a, q.promise.bounds[i])
-        for plan in book.plans
-        for q in plan.group.queries
-        for i, a in enumerate(plan.shape.answers)
+        (a, q.promise.bounds[i]) for p in book.plans for q in p.group.queries for i, a in enumerate(p.shape.answers)
     ]
     bases, at = [], 0
-    for plan in book.plans:
+    for p in book.plans:
         bases.append(at)
-        at += len(plan.group.queries) * len(plan.shape.answers)
+        at += len(p.group.queries) * len(p.shape.answers)
     sizes = np.array([len(p.shape.answers) for p in book.plans], np.int64)
     plan, query, answer = book.cell["plan"], book.cell["query"], book.cell["answer"]
     which = np.array(bases, np.int64)[plan] + query * sizes[plan] + answer if len(plan) else np.zeros(0, np.int64)
