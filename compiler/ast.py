@@ -220,7 +220,7 @@ class RefreshTable:
 
 @dataclass(frozen=True)
 class Show:
-    what: str  # CONTINUOUS QUERIES, STREAMS, AGGREGATORS or SETTINGS
+    what: str  # CONTINUOUS QUERIES, STREAMS, AGGREGATORS, STATISTICS or SETTINGS
     span: Span
 
 

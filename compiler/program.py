@@ -15,6 +15,7 @@ from sqlglot.errors import SqlglotError
 from deadband.compiler import ast
 from deadband.compiler.bind import Templates, bind, not_supported_yet, stream_of
 from deadband.compiler.bind.body import parse_sql, span_of, too_deep
+from deadband.compiler.bind.history import history_query
 from deadband.compiler.bind.names import name_of, tables_read
 from deadband.compiler.catalog import Catalog, Table
 from deadband.compiler.errors import DeadbandError, did_you_mean, misspelt
@@ -31,6 +32,7 @@ __all__ = ["Program", "compile_text"]
 _ASSUMED = "no statistics: nothing is known of how often and how far the items move"
 _EQUAL_WIDTHS = "equal rates: every item gets the same width"
 _OWN_SOURCE = "the stream's own source"
+_LIKE_ADAPTIVE = "the reference method settles where the adaptive one does"
 
 
 def compile_text(sql: str, tables: dict[str, dict[str, str] | None] | None = None, name: str = "<sql>") -> list[Plan]:
@@ -211,11 +213,14 @@ class Program:
         what = {
             ast.CreateAggregator: "CREATE AGGREGATOR",
             ast.CreateAggregators: "CREATE AGGREGATORS",
-            ast.AnalyzeStream: "ANALYZE STREAM",
         }[type(statement)]
         stream = statement.stream  # type: ignore[union-attr]
         self.catalog.stream(stream)
         raise not_supported_yet(what, statement.span)
+
+    def history(self, statement: ast.AnalyzeStream) -> exp.Query | None:
+        """The rows that ANALYZE STREAM looks at: a query over tables, or None for the stream's own source."""
+        return history_query(statement, self.catalog)
 
     def _refresh(self, statement: ast.RefreshTable) -> None:
         if self.catalog.relation(statement.table.text) is None:
@@ -238,7 +243,7 @@ _ADD: dict[type, Callable] = {
     ast.RefreshTable: Program._refresh,
     ast.CreateAggregator: Program._later,
     ast.CreateAggregators: Program._later,
-    ast.AnalyzeStream: Program._later,
+    ast.AnalyzeStream: Program.history,
 }
 
 
@@ -249,7 +254,8 @@ def assumptions(choice: Choice, statistics: Known | None) -> tuple[str, ...]:
         filtered = choice.operator.op == "AdaptiveFilter"
         return (_ASSUMED, _EQUAL_WIDTHS if filtered else "equal rates: a group reports at most one row a tick")
     if isinstance(statistics, FilterStatistics):
-        return (f"items go on moving as in {'the analysed history' if statistics.analysed else _OWN_SOURCE}",)
+        moving = f"items go on moving as in {'the analysed history' if statistics.analysed else _OWN_SOURCE}"
+        return (moving, _LIKE_ADAPTIVE) if choice.operator.method == "reference" else (moving,)
     walks = f"answers move as random walks, with the moments of {_OWN_SOURCE}"
     return (walks,) if statistics.paired else (walks, "items move independently of each other")
 

@@ -69,7 +69,8 @@ def _figures(node: dict[str, Any], indent: str) -> list[str]:
     if not measured:
         return [f"{indent}  estimate: {shown(estimate)}"] if estimate else []
     keys = [*estimate, *(k for k in measured if k not in estimate)]
-    lines = [f"{indent}  {'':<12} {'estimated':>18} {'measured':>18}"]
+    wide = max(12, *map(len, keys))
+    lines = [f"{indent}  {'':<{wide}} {'estimated':>18} {'measured':>18}"]
     for key in keys:
-        lines.append(f"{indent}  {key:<12} {shown(estimate.get(key, '-')):>18} {shown(measured.get(key, '-')):>18}")
+        lines.append(f"{indent}  {key:<{wide}} {shown(estimate.get(key, '-')):>18} {shown(measured.get(key, '-')):>18}")
     return lines

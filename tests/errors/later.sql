@@ -38,15 +38,6 @@ DROP AGGREGATOR d1;
 --- show aggregators
 SHOW AGGREGATORS;
 
---- analyze
-ANALYZE STREAM quotes;
-
---- analyze from history
-ANALYZE STREAM quotes FROM history;
-
---- analyze an unknown stream
-ANALYZE STREAM quotez;
-
 --- several lines
 CREATE CONTINUOUS QUERY total AS SELECT SUM(price) AS value FROM quotes
   NOTIFY WHEN value > 100
