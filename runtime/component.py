@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from deadband.compiler.catalog import Stream
-from deadband.compiler.physical import EmitOnDrift, Operator
+from deadband.compiler.physical import EmitOnDrift, SparkExact
 from deadband.runtime.clock import one_clock
 from deadband.runtime.context import Context
 from deadband.runtime.operators.drift_live import DriftLive
@@ -55,7 +55,7 @@ class Outcome:
 class Component:
     """The operators of streams that are read together."""
 
-    def __init__(self, context: Context, streams: list[Stream], plans: list[Operator]):
+    def __init__(self, context: Context, streams: list[Stream], plans: list[EmitOnDrift | SparkExact]):
         self.context = context
         self.streams = {s.name.lower(): s for s in streams}
         self.operators = [DriftLive(context, p) if isinstance(p, EmitOnDrift) else ExactLive(context, p) for p in plans]
@@ -77,6 +77,17 @@ class Component:
             rejected=dict.fromkeys(self.streams, 0),
             rows=dict.fromkeys(self.streams, 0),
         )
+
+    def attach(self, state: State) -> None:
+        """A state that was saved has everything."""
+
+    def shared(self, state: State, key: str) -> int:
+        """Queries share nothing that is counted."""
+        return 0
+
+    def waiting(self, state: State) -> int:
+        """How many rows of open ticks there are."""
+        return sum(len(t) for t in state.waiting.values())
 
     def collect(self, frames: dict[str, DataFrame]) -> dict[str, pa.Table]:
         """The rows of a micro-batch on the driver, cleaned, with all features that operators ask for."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,11 @@ from deadband.compiler.catalog import Stream
 from deadband.compiler.errors import DeadbandError
 from deadband.compiler.logical import Group
 from deadband.compiler.lower import lower
-from deadband.compiler.physical import Operator
+from deadband.compiler.physical import AdaptiveFilter, Operator
 from deadband.runtime.component import Component, Outcome
 from deadband.runtime.context import Context
+from deadband.runtime.filter_component import FilterComponent
+from deadband.runtime.operators.filter_replay import filter_sets
 from deadband.runtime.replay import unknown_query
 from deadband.runtime.report import Report
 from deadband.runtime.sink import write_batch
@@ -53,12 +55,34 @@ class Running:
         once: bool,
         told: Told,
     ):
-        self._parts = [
-            _Part(context, plans, frames, Path(checkpoint) / f"component-{i}", told)
-            for i, plans in enumerate(_components([lower(g).operator for g in groups]))
-        ]
+        self._context, self._frames, self._told = context, frames, told
+        self._checkpoint, self._trigger, self._once = Path(checkpoint), trigger, once
+        self._changing = threading.Lock()
+        plans = [lower(g).operator for g in groups]
+        others = [p for p in plans if not isinstance(p, AdaptiveFilter)]
+        self._parts = [self._part_of(members, f"component-{i}") for i, members in enumerate(_components(others))]
+        self._parts += [self._part_of(*found) for found in _sets(plans)]
         for part in self._parts:
             part.start(trigger, once)
+
+    def _part_of(self, plans: Sequence[Operator], folder: str) -> _Part:
+        return _Part(self._context, list(plans), self._frames, self._checkpoint / folder, self._told)
+
+    def change(self, groups: list[Group]) -> None:
+        """Queries with PRECISION that came, went or were altered run so from the next batch on."""
+        with self._changing:
+            plans = [lower(g).operator for g in groups]
+            wanted = {folder: members for members, folder in _sets(plans)}
+            for part in [p for p in self._parts if p.filters]:
+                if part.folder.name in wanted:
+                    part.change(wanted.pop(part.folder.name))
+                else:
+                    part.stop()
+                    self._parts.remove(part)
+            for folder, members in wanted.items():
+                part = self._part_of(members, folder)
+                part.start(self._trigger, self._once)
+                self._parts.append(part)
 
     def answers(self, name: str) -> pd.DataFrame:
         """The changes of a query since this start."""
@@ -73,13 +97,14 @@ class Running:
         for part in self._parts:
             queries.update(part.figures())
         total: dict[str, Any] = {}
-        for key in ("initial", "messages", "reported", "baseline", "violations"):
-            total[key] = sum(f[key] for f in queries.values())
+        for key in ("initial", "messages", "control", "reported", "baseline", "violations"):
+            if any(key in f for f in queries.values()):
+                total[key] = sum(f.get(key, 0) for f in queries.values()) - sum(p.shared(key) for p in self._parts)
         total["updates"] = sum(sum(p.state.rows.values()) for p in self._parts)
         total["late"] = sum(sum(p.state.late.values()) for p in self._parts)
         total["rejected"] = sum(sum(p.state.rejected.values()) for p in self._parts)
-        total["fidelity"] = min((f["fidelity"] for f in queries.values()), default=1.0)
-        total["max_error"] = max((f["max_error"] for f in queries.values()), default=0.0)
+        total["fidelity"] = min((f["fidelity"] for f in queries.values() if "fidelity" in f), default=1.0)
+        total["max_error"] = max((f["max_error"] for f in queries.values() if "max_error" in f), default=0.0)
         return Report(queries, total)
 
     def await_idle(self) -> None:
@@ -109,12 +134,12 @@ class _Part:
     def __init__(self, context: Context, plans: list[Operator], frames: dict[str, Any], folder: Path, told: Told):
         streams: dict[str, Stream] = {s.name.lower(): s for p in plans for s in p.group.first.body.streams}
         self._context = context
-        self._folder = folder
+        self.folder = folder
         self._told = told
         self._sources = {k: read_stream(context.spark, s, frames.get(k)) for k, s in streams.items()}
         self._queries = {q.name.lower(): q for p in plans for q in p.group.queries}
-        self.names = set(self._queries)
-        self._component = Component(context, list(streams.values()), plans)
+        self.filters = isinstance(plans[0], AdaptiveFilter)
+        self._component: Any = _component(context, list(streams.values()), plans, folder)
         self._snapshots = Snapshots(folder / "snapshots", _fingerprint(plans))
         self._answers: dict[str, list[pd.DataFrame]] = {n: [] for n in self._queries}
         self._lock = threading.Lock()
@@ -123,7 +148,26 @@ class _Part:
         saved = self._snapshots.load()
         self._batch = -1 if saved is None else saved["batch"]
         self._outcome: Outcome | None = None if saved is None else saved["outcome"]
-        self.state = self._component.new_state() if saved is None else saved["state"]
+        self.state: Any = self._component.new_state() if saved is None else saved["state"]
+        self._component.attach(self.state)
+
+    @property
+    def names(self) -> set[str]:
+        return set(self._queries)
+
+    def change(self, plans: list[AdaptiveFilter]) -> None:
+        """Other queries of the same set of filters, from the next batch on."""
+        with self._lock:
+            self._component.change(self.state, plans)
+            self._queries = {q.name.lower(): q for p in plans for q in p.group.queries}
+            self._snapshots.fingerprint = _fingerprint(list(plans))
+            for name in self._queries:
+                self._answers.setdefault(name, [])
+
+    def shared(self, key: str) -> int:
+        """What queries of this part count more than once."""
+        with self._lock:
+            return self._component.shared(self.state, key)
 
     def start(self, trigger: str | None, once: bool) -> None:
         tagged = [f.select(F.lit(k).alias(TAG), F.struct("*").alias(k)) for k, f in self._sources.items()]
@@ -131,7 +175,7 @@ class _Part:
         for frame in tagged[1:]:
             union = union.unionByName(frame, allowMissingColumns=True)
         writer = union.writeStream.foreachBatch(self._on_batch)
-        writer = writer.option("checkpointLocation", str(self._folder / "spark"))
+        writer = writer.option("checkpointLocation", str(self.folder / "spark"))
         if once:
             writer = writer.trigger(availableNow=True)
         elif trigger is not None:
@@ -156,7 +200,7 @@ class _Part:
                 "streams": list(self._component.streams),
                 "batch": self._batch,
                 "closed_until": self._component.until(self.state),
-                "waiting_rows": sum(len(t) for t in self.state.waiting.values()),
+                "waiting_rows": self._component.waiting(self.state),
                 "late": dict(self.state.late),
                 "rejected": dict(self.state.rejected),
             }
@@ -210,7 +254,7 @@ class _Part:
                     write_batch(self._context, query, self._context.spark.createDataFrame(rows), batch)
             self._told(query.name, pd.DataFrame(columns=["ts", "diff"]) if rows is None else rows, outcome.until)
         for stream, letters in outcome.dead.items():
-            path = self._folder / "dead" / stream / f"batch={batch}"
+            path = self.folder / "dead" / stream / f"batch={batch}"
             path.mkdir(parents=True, exist_ok=True)
             letters.to_parquet(path / "rows.parquet")
 
@@ -220,7 +264,26 @@ class _Part:
         return DeadbandError("the stream has failed", detail=first_line(self._failure or error))
 
 
-def _components(plans: list[Operator]) -> list[list[Operator]]:
+def _component(context: Context, streams: list[Stream], plans: list[Operator], folder: Path) -> Any:
+    filters = [p for p in plans if isinstance(p, AdaptiveFilter)]
+    if filters:
+        return FilterComponent(context, filters, folder)
+    return Component(context, streams, [p for p in plans if not isinstance(p, AdaptiveFilter)])
+
+
+def _sets(plans: Sequence[Operator]) -> list[tuple[list[AdaptiveFilter], str]]:
+    """The sets of plans that share filters, each with a folder of its own."""
+    found: list[tuple[list[AdaptiveFilter], str]] = []
+    for number, members in enumerate(filter_sets([p for p in plans if isinstance(p, AdaptiveFilter)])):
+        first = members[0]
+        every = first.group.first.promise.emit_every
+        name = f"filters-{first.shape.stream.name.lower()}-{first.method}{'' if every is None else f'-{every:g}'}"
+        taken = {folder for _, folder in found}
+        found.append((members, name if name not in taken else f"{name}-{number}"))
+    return found
+
+
+def _components(plans: Sequence[Operator]) -> list[list[Operator]]:
     """Plans that share streams, directly or through others, in order of their first plan."""
     parts: list[tuple[set[str], list[Operator]]] = []
     for plan in plans:
@@ -242,6 +305,6 @@ def _fingerprint(plans: list[Operator]) -> str:
         promise = query.promise
         bounds = [str(b) for b in promise.bounds]
         parts.append((query.name, query.body.query.sql("spark"), query.literals, bounds, query.body.streams))
-        parts.append((promise.kind, promise.share, promise.window, promise.emit_every))
+        parts.append((promise.kind, promise.share, promise.window, promise.emit_every, promise.method))
     text = repr(parts)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -19,14 +19,14 @@ class Snapshots:
 
     def __init__(self, folder: Path, fingerprint: str):
         self._folder = folder
-        self._fingerprint = fingerprint
+        self.fingerprint = fingerprint
         folder.mkdir(parents=True, exist_ok=True)
 
     def save(self, batch: int, content: dict[str, Any]) -> None:
         path = self._folder / f"{batch:012d}.snapshot"
         aside = path.with_suffix(".writing")
         with open(aside, "wb") as file:
-            pickle.dump({"fingerprint": self._fingerprint, "batch": batch, **content}, file, protocol=5)
+            pickle.dump({"fingerprint": self.fingerprint, "batch": batch, **content}, file, protocol=5)
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)
@@ -40,7 +40,7 @@ class Snapshots:
             return None
         with open(saved[-1], "rb") as file:
             content = pickle.load(file)
-        if content["fingerprint"] != self._fingerprint:
+        if content["fingerprint"] != self.fingerprint:
             raise DeadbandError(
                 f"the checkpoint {self._folder} belongs to other queries",
                 detail="a running query's state fits only the queries and streams it was made for",

@@ -238,6 +238,7 @@ def sum_anew(wiring, state):
     F, V, K = len(wiring.feature_start) - 1, len(wiring.value_feature), len(wiring.flag_needs)
     for total in (state.high, state.low, state.spread, state.spread_low, state.size, state.count, state.rows):
         total[:] = 0.0
+    state.ceiling[:] = 0.0  # of slots that are off, too: size no longer has them
     state.active[:] = 0
     for i in range(len(state.alive)):
         if state.alive[i] != ALIVE:

@@ -27,10 +27,11 @@ from deadband.runtime.kernels.filter_sites import (
 )  # fmt: skip
 from deadband.runtime.kernels.filter_state import inner
 
-__all__ = ["FORGET", "Events", "Sent", "run_sites", "take_messages"]
+__all__ = ["FORGET", "ROUND", "Events", "Sent", "run_sites", "take_messages"]
 
 ADAPTIVE, NEVER = fs.ADAPTIVE, fs.NEVER
 TICK, MOVING, LOGGED = fs.TICK, fs.MOVING, fs.LOGGED
+ROUND = 2**20  # more phases than a tick has: tick · ROUND + phase puts rounds in order
 RATIO = 1.6  # from one shadow width to the next, as in planning
 FORGET = 0.5  # share of the counts of shadows that stays after a plan
 
@@ -56,7 +57,7 @@ class Sent(NamedTuple):
     present: NDArray  # uint64
     alive: NDArray  # uint8
     features: NDArray  # float64[sent, F], for changes of presence
-    counts: NDArray  # float64[asked, 1 + 2·shadows]: filter, half widths, counts a tick of the shadows
+    counts: NDArray  # float64[asked, 2 + 2·shadows]: tick, filter, half widths, counts a tick of the shadows
 
 
 def run_sites(wiring: fs.Wiring, state: fs.State, rows: fs.Rows, events: Events, method: int) -> Sent:
@@ -76,12 +77,12 @@ def _run_sites(wiring, state, rows, event_tick, event_phase, event_filter, event
     tick_, phase_, code_ = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
     value_, step_, decay_ = np.empty(room), np.empty(room), np.empty(room)
     present_, alive_, feature_ = np.empty(room, np.uint64), np.empty(room, np.uint8), np.empty((room, F))
-    counts = np.zeros((asks, 1 + 2 * shadows))
+    counts = np.zeros((asks, 2 + 2 * shadows))
     for tick in range(ticks):
         phase, more = 0, True
         while more:
             while at < len(event_tick) and event_tick[at] == tick and event_phase[at] == phase:
-                _change(state, event_filter[at], event_width[at], counts, asked)
+                _change(state, tick, event_filter[at], event_width[at], counts, asked)
                 asked += np.isnan(event_width[at])
                 at += 1
             if phase == 0:
@@ -117,7 +118,7 @@ def _run_sites(wiring, state, rows, event_tick, event_phase, event_filter, event
         if method == ADAPTIVE and clock[TICK] % LOOK == 0:
             find_dense(state, LOOK)
     while at < len(event_tick):  # asked for after the last tick
-        _change(state, event_filter[at], event_width[at], counts, asked)
+        _change(state, event_tick[at], event_filter[at], event_width[at], counts, asked)
         asked += np.isnan(event_width[at])
         at += 1
     return (
@@ -127,15 +128,15 @@ def _run_sites(wiring, state, rows, event_tick, event_phase, event_filter, event
 
 
 @inner
-def _change(state, j, width, counts, asked):
+def _change(state, tick, j, width, counts, asked):
     """A site takes a new width, or tells what its shadows have counted and lets half of it go."""
     shadows = state.shadow_half.shape[1]
     now = state.clock[TICK]
     if np.isnan(width):
         ticks = max(now - state.shadow_since[j], 1)
-        counts[asked, 0] = j
-        counts[asked, 1 : 1 + shadows] = state.shadow_half[j]
-        counts[asked, 1 + shadows :] = state.shadow_count[j] / ticks
+        counts[asked, 0], counts[asked, 1] = tick, j
+        counts[asked, 2 : 2 + shadows] = state.shadow_half[j]
+        counts[asked, 2 + shadows :] = state.shadow_count[j] / ticks
         state.shadow_count[j] *= FORGET
         state.shadow_since[j] = now - np.int64((now - state.shadow_since[j]) * FORGET)
         return

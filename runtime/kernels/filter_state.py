@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from deadband.runtime.kernels.cost_curves import PREDICTORS, SITE
 
-__all__ = ["CLOCK", "Emitted", "Rows", "State", "Wiring", "grown", "inner", "new_state"]
+__all__ = ["CLOCK", "PER_FILTER", "Emitted", "Rows", "State", "Wiring", "grown", "inner", "new_state"]
 
 # For functions that only kernels call: without the way in from Python, which takes longer to compile than most of them.
-inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)  # type: ignore[call-overload]
 
 SUM, AVG, COUNT, MIN, MAX = 0, 1, 2, 3, 4  # kinds of cells
 ROWS_TOTAL, COUNT_TOTAL, SUM_TOTAL = 0, 1, 2  # where a flag edge goes
@@ -192,8 +192,17 @@ _FIELDS = {
 }
 
 
+# what is known of a filter whatever the queries are
+PER_FILTER = (
+    "value", "centre", "width", "step", "decay", "dense", "seen", "predictor", "site", "rival_centre", "rival_step",
+    "rival_decay", "rival_count", "shadow_half", "shadow_centre", "shadow_count", "shadow_since", "messages", "since",
+    "control", "values", "patience", "planned",
+)  # fmt: skip
+
+
 def grown(old: State, new: State) -> State:
     """The old state in arrays that have room for what was added."""
+    fresh = new.groups[: new.clock[GROUPS]].copy()  # before the old groups are written over it
     fields = {}
     for name in State._fields:
         before, after = getattr(old, name), getattr(new, name)
@@ -203,7 +212,6 @@ def grown(old: State, new: State) -> State:
         fields[name] = before
     # groups that always exist and are new wait for their first answer
     waiting = old.clock[GROUPS]
-    fresh = new.groups[: new.clock[GROUPS]]
     fresh = fresh[fresh >= len(old.group_alive)]
     fields["groups"][waiting : waiting + len(fresh)] = fresh
     fields["is_group"][fresh] = 1

@@ -24,7 +24,10 @@ from deadband.runtime.operators.filter_planning import plan as plan_widths
 from deadband.runtime.operators.filter_wiring import Book, RunWeights, wire
 from deadband.runtime.sources.batch import Batch, last_of_each
 
-__all__ = ["Changes", "Counters", "State", "counters", "features_of", "init", "kernel_rows", "learn", "run", "step"]
+__all__ = [
+    "HUGE", "METHODS", "Changes", "Counters", "State", "changes_of", "counters", "feature_bits", "features_of", "init",
+    "kernel_rows", "learn", "method_of", "relevant", "rewire", "run", "step", "value_limits",
+]  # fmt: skip
 
 METHODS = {"adaptive": fs.ADAPTIVE, "reference": fs.REFERENCE, "uniform": fs.UNIFORM, "none": fs.NONE}
 
@@ -104,7 +107,7 @@ def rewire(state: State) -> None:
     stream = state.book.plans[0].shape.stream
     state.wiring = wire(state.book, stream.lateness)
     state.totals = fs.grown(state.totals, fs.new_state(state.wiring, len(state.book.number), GRID))
-    room = np.zeros(len(state.book.number) - len(state.rows), np.int64)
+    room = np.zeros(max(len(state.book.number) - len(state.rows), 0), np.int64)
     state.rows, state.refused = np.append(state.rows, room), np.append(state.refused, room)
 
 
@@ -132,7 +135,7 @@ def kernel_rows(
         item = learn(state, batch.keys, batch.features[first], weights)[batch.key]
     items = len(state.book.number)
     with np.errstate(invalid="ignore"):
-        usable = (np.abs(batch.features) < _value_limits(state)[item]).all(axis=1) | (batch.deleted == 1)
+        usable = (np.abs(batch.features) < value_limits(state)[item]).all(axis=1) | (batch.deleted == 1)
     used = relevant(state)[item]
     state.rows += np.bincount(item[usable & used], minlength=items)
     state.refused += np.bincount(item[~usable & used], minlength=items)
@@ -143,7 +146,7 @@ def kernel_rows(
     tick = of[np.searchsorted(times, batch.time)]
     last = last_of_each(tick, item)
     batch, item, tick = batch.take(last), item[last], tick[last]
-    bits = np.uint64(sum(1 << f for f, _ in state.book.slots if f is not None) | _needed(state.book))
+    bits = np.uint64(feature_bits(state.book))
     rows = fs.Rows(
         start=np.searchsorted(tick, np.arange(len(ticks) + 1)).astype(np.int64),
         item=item.astype(np.int32),
@@ -154,14 +157,15 @@ def kernel_rows(
     return rows, ticks
 
 
-def _needed(book: Book) -> int:
+def feature_bits(book: Book) -> int:
+    """The features that some slot holds or needs."""
     bits = 0
-    for _, needs in book.slots:
-        bits |= needs
+    for feature, needs in book.slots:
+        bits |= needs if feature is None else needs | 1 << feature
     return bits
 
 
-def _value_limits(state: State) -> NDArray:
+def value_limits(state: State) -> NDArray:
     """How large each feature of each item may be: float64[I, F]."""
     book = state.book
     largest = np.ones((len(book.number), len(book.features)))

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from deadband.compiler.planning.adaptive_filter import Curves
 from deadband.runtime.kernels import adaptive_filter as kernel
 from deadband.runtime.kernels import filter_state as fs
-from deadband.runtime.kernels.filter_live import Events, Sent, take_messages
+from deadband.runtime.kernels.filter_live import ROUND, Events, Sent, take_messages
 from deadband.runtime.operators import adaptive_filter as operator
 from deadband.runtime.operators.filter_planning import asked, plan
 
 __all__ = ["Coordinated", "coordinate", "no_events"]
 
-RunSites = Callable[[Events], Sent]
+RunSites = Callable[[Events, int], Sent]  # width changes, and the first round that is not known yet
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,27 @@ def coordinate(
 ) -> Coordinated:
     """Runs the ticks of a batch; `waiting` are width changes that sites have not heard of yet. Changes the state."""
     before = _copied(state.totals)
-    events, trips = waiting, 0
+    events, trips, since = waiting, 0, 0
+    sent: Sent | None = None
     while True:
         trips += 1
-        batch = _Batch(state, ticks, events, run_sites(events), history)
+        sent = _joined(sent, run_sites(events, since), since)
+        batch = _Batch(state, ticks, events, sent, history)
         if batch.run():
             return Coordinated(kernel.emitted(batch.out), _shifted(batch.made, ticks), trips)
+        first = len(events.tick)
         events = batch.made
+        since = int(events.tick[first] * ROUND + events.phase[first])
         state.totals = _copied(before)
+
+
+def _joined(known: Sent | None, new: Sent, since: int) -> Sent:
+    """What was sent before a round, as it is known, and from then on as it is now."""
+    if known is None:
+        return new
+    before = known.tick * ROUND + known.phase < since
+    columns = (np.concatenate((a[before], b)) for a, b in zip(known[:-1], new[:-1], strict=True))
+    return Sent(*columns, new.counts)
 
 
 class _Batch:
@@ -61,9 +74,10 @@ class _Batch:
         self.wiring, self.totals, self.ticks, self.history = state.wiring, state.totals, ticks, history
         self.method = operator.METHODS[operator.method_of(state)]
         self.given, self.sent = given, sent
-        self.made = Events(*(column[given.tick * 2**20 + given.phase == 0] for column in given))
+        self.made = Events(*(column[given.tick * ROUND + given.phase == 0] for column in given))
         self.out = kernel.no_reports()
-        self.counts = {int(row[0]): row[1:] for row in sent.counts}
+        self.rounds = sent.tick * ROUND + sent.phase
+        self.counts = {(int(row[0]), int(row[1])): row[2:] for row in sent.counts}
 
     def run(self) -> bool:
         """True when the sites knew of every change in time."""
@@ -97,9 +111,9 @@ class _Batch:
         totals, members = self.totals, np.flatnonzero(asked(self.totals))
         if len(members):
             self._note(members, tick + 1, 0, np.full(len(members), np.nan))
-            if len(self.made.tick) > len(self.given.tick) or not all(int(j) in self.counts for j in members):
+            if len(self.made.tick) > len(self.given.tick):
                 return False
-            told = np.array([self.counts[int(j)] for j in members])
+            told = np.array([self.counts[tick + 1, int(j)] for j in members])
             half, rate = np.split(told, 2, axis=1)
             totals.shadow_half[members], totals.shadow_count[members] = half, rate
             totals.shadow_since[members] = totals.clock[fs.TICK] - 1
@@ -121,7 +135,8 @@ class _Batch:
 
     def _take(self, tick: int, phase: int) -> None:
         sent = self.sent
-        mine = slice(*np.searchsorted(sent.tick * 2**20 + sent.phase, [tick * 2**20 + phase, tick * 2**20 + phase + 1]))
+        here = tick * ROUND + phase
+        mine = slice(*np.searchsorted(self.rounds, [here, here + 1]))
         code, value, step, decay, present, alive, features = (c[mine] for c in sent[2:9])
         take_messages(
             self.wiring, self.totals, code, value, step, decay, present, alive, features, phase == 0

@@ -46,6 +46,10 @@ class Table:
         return len(next(iter(self.columns.values())))
 
 
+def _emptied(table: Table) -> dict[str, NDArray]:
+    return {name: column[:0] for name, column in table.columns.items()}
+
+
 def _table(**kinds: type) -> Table:
     return Table({name: np.zeros(0, kind) for name, kind in kinds.items()})
 
@@ -68,6 +72,13 @@ class Book:
     group: Table = field(default_factory=lambda: _table(plan=int, row=int, first=int))
     cost: NDArray = field(default_factory=lambda: np.zeros(0))  # per item, of a message
     rate: NDArray = field(default_factory=lambda: np.zeros(0))  # per item, the most a value changes a second
+
+    def __getstate__(self) -> dict:
+        """Plans are not saved: who loads a book has them, and gives them back with `attach`."""
+        return {k: v for k, v in vars(self).items() if k not in ("plans", "features")}
+
+    def attach(self, plans: list[AdaptiveFilter], features: list[exp.Expr]) -> None:
+        self.plans, self.features = plans, features
 
     def open(self, constants: Sequence[dict[str, pa.Scalar]]) -> None:
         """Numbers what is there before any row: slots, and the groups of global aggregates."""
@@ -97,6 +108,14 @@ class Book:
             self._wire(p, run(numbered))
         self.cost = np.append(self.cost, np.ones(len(rows)))
         self.rate = np.append(self.rate, np.zeros(len(rows)))
+
+    def rewire(self, weights: Sequence[RunWeights]) -> None:
+        """Wires all keys anew, for static tables that have changed; groups keep their numbers."""
+        assert self.keys is not None
+        self.value, self.flag = Table(_emptied(self.value)), Table(_emptied(self.flag))
+        numbered = self.keys.append_column(ITEM, pa.array(np.arange(len(self.keys), dtype=np.int64)))
+        for p, run in enumerate(weights):
+            self._wire(p, run(numbered))
 
     def _slot(self, plan: AdaptiveFilter, slot: Slot) -> tuple[int | None, int]:
         feature = None if slot.feature is None else self.features.index(plan.features[slot.feature])
