@@ -124,7 +124,7 @@ def status(what: str) -> Iterator[None]:
 def execute(db: Connection, statement: ast.Statement, limit: int = ROWS) -> Any:
     """Runs a statement and shows what it gives: a plan as text, rows as a table, nothing for nothing."""
     rows: list = []
-    asks_spark = isinstance(statement, ast.SparkSql | ast.Explain | ast.Show)
+    asks_spark = isinstance(statement, ast.SparkSql | ast.Explain | ast.Show | ast.AnalyzeStream)
     with status(" ".join(statement.span.text.split())[:60]) if asks_spark else contextlib.nullcontext():
         result = db.execute(statement)
         if result is not None and not isinstance(result, Plan) and result.columns:

@@ -30,7 +30,7 @@ __all__ = ["Shell"]
 PROMPT, MORE = "deadband> ", "      ... "
 HELP = """\
 Statements end with a semicolon and may take several lines:
-  CREATE STREAM … ;  CREATE CONTINUOUS QUERY … ;  EXPLAIN … ;  SELECT … ;  SHOW STREAMS;
+  CREATE STREAM … ;  CREATE CONTINUOUS QUERY … ;  ANALYZE STREAM … ;  EXPLAIN … ;  SELECT … ;  SHOW STREAMS;
 
   .replay             replay all continuous queries over their sources, and report
   .report             the report of the last replay again

@@ -136,19 +136,22 @@ def _tree(plan: Plan) -> Tree:
 
 
 def _report_table(report: Report, lines: list[tuple], rest: int, total_seconds: float, without: Sequence[str]) -> Table:
-    columns = ["query", "messages", "baseline", "share", "fidelity", "largest error", "bound"]
+    control = ["control"] if "control" in report.total else []
+    columns = ["query", "messages", *control, "baseline", "share", "fidelity", "largest error", "bound"]
     columns += [c for c in ("initial", "late", "rejected") if c not in without] + ["seconds"]
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for name in columns:
         table.add_column(name, justify="left" if name == "query" else "right", no_wrap=name != "query")
 
     def add(name: str, figures: Mapping[str, Any], error: str, bound: str, took: float | None, **style: Any) -> None:
+        sent, fidelity = figures["messages"] + figures.get("control", 0), figures.get("fidelity")
         cells = {
             "query": name,
             "messages": f"{figures['messages']:,}",
             "baseline": f"{figures['baseline']:,}",
-            "share": _percent(figures["messages"] / figures["baseline"]) if figures["baseline"] else "-",
-            "fidelity": _percent(figures["fidelity"]),
+            "control": f"{figures['control']:,}" if "control" in figures else "-",
+            "share": _percent(sent / figures["baseline"]) if figures["baseline"] else "-",
+            "fidelity": "-" if fidelity is None else _percent(fidelity),
             "largest error": error,
             "bound": bound,
             **{k: f"{figures.get(k, 0):,}" for k in ("initial", "late", "rejected")},
@@ -158,7 +161,8 @@ def _report_table(report: Report, lines: list[tuple], rest: int, total_seconds: 
 
     for i, (name, figures, bound, took) in enumerate(lines):
         last = i == len(lines) - 1 and not rest
-        add(name, figures, f"{figures['max_error']:.4g}", bound, took, end_section=last)
+        error = figures.get("max_error")  # PRECISION gives an interval: nothing is off
+        add(name, figures, "-" if error is None else f"{error:.4g}", bound, took, end_section=last)
     if rest:
         table.add_row(f"… {rest:,} more", end_section=True)
     add("total", report.total, "", "", total_seconds, style="bold")

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from deadband.compiler import ast
-from deadband.compiler.catalog import SETTINGS, Catalog
+from deadband.compiler.catalog import SETTINGS, Catalog, Stream
 from deadband.compiler.errors import DeadbandError, Source, did_you_mean
 from deadband.compiler.explain import Plan
 from deadband.compiler.parse import parse
@@ -21,7 +21,9 @@ from deadband.runtime.context import Context
 from deadband.runtime.replay import Progress, Run, replay, unknown_query
 from deadband.runtime.session import local_session
 from deadband.runtime.sink import check_sink
+from deadband.runtime.sources.analyze import analyze
 from deadband.runtime.sources.frames import as_frame, quoted
+from deadband.runtime.sources.item_statistics import SUMMARY, load_statistics
 from deadband.runtime.sources.statistics import statistics_of
 from deadband.runtime.sql import SPARK_ERRORS, absolute_paths, first_line
 from deadband.runtime.tables import StaticTables, table_name
@@ -80,6 +82,10 @@ class Connection:
             self.refresh_table(statement.table.text)
         if isinstance(statement, ast.Show):
             return self._show(statement)
+        if isinstance(statement, ast.AnalyzeStream):
+            return self._analyze(statement)
+        if isinstance(statement, ast.Drop) and statement.kind == "STREAM":
+            self._context.statistics.pop(statement.name.key, None)
         return None
 
     def explain(self, text_or_name: str) -> Plan:
@@ -96,6 +102,18 @@ class Connection:
         if len(statements) != 1 or not isinstance(statements[0], ast.Explain):
             raise DeadbandError("explain takes one query", hint="a name, SELECT … or CREATE CONTINUOUS QUERY …")
         return self._explain(statements[0])
+
+    def statistics(self, stream: str) -> DataFrame:
+        """What ANALYZE STREAM found, or what was loaded: a row per key and feature, to look at or to save."""
+        name = self._stream(stream).name
+        if name.lower() not in self._context.statistics:
+            raise DeadbandError(f"{name} has not been analysed", hint=f"ANALYZE STREAM {name} does it")
+        return self._context.statistics[name.lower()].frame(self.spark)
+
+    def load_statistics(self, stream: str, frame: Any) -> None:
+        """Statistics that were saved, as a pandas, pyarrow or Spark frame; they replace what was analysed."""
+        found = self._stream(stream)
+        self._context.statistics[stream.lower()] = load_statistics(self.spark, found, frame)
 
     def refresh_table(self, table: str) -> None:
         """REFRESH TABLE: the next replay, and running streams at their next batch, see the table as it is now."""
@@ -188,6 +206,13 @@ class Connection:
         measured["where"] = run.where(plan.name)
         return plan.with_measured(measured)
 
+    def _analyze(self, statement: ast.AnalyzeStream) -> DataFrame:
+        """Keeps the statistics of a stream's items, and shows them summed up."""
+        stream, query = self._catalog.stream(statement.stream), self._program.history(statement)
+        found = analyze(self._context, stream, query, [g.first.shape for g in self._program.groups()])
+        self._context.statistics[statement.stream.key] = found
+        return self.spark.createDataFrame(found.summary(), SUMMARY)
+
     def _spark_sql(self, statement: ast.SparkSql) -> DataFrame:
         try:
             result = self.spark.sql(absolute_paths(statement.sql.text))
@@ -206,6 +231,9 @@ class Connection:
             return self.spark.createDataFrame(
                 rows, "stream string, key string, time string, lateness_s double, source string"
             )
+        if statement.what == "STATISTICS":
+            rows = [row for found in self._context.statistics.values() for row in found.summary()]
+            return self.spark.createDataFrame(rows, SUMMARY)
         if statement.what == "SETTINGS":
             rows = [(k, v, ", ".join(SETTINGS[k])) for k, v in self._catalog.settings.items()]
             return self.spark.createDataFrame(rows, "setting string, value string, values string")
@@ -225,15 +253,13 @@ class Connection:
         self._context.tables.forget(name)
 
     def _frames(self, frames: dict[str, Any] | None) -> dict[str, Any]:
-        given = {}
-        for name, frame in (frames or {}).items():
-            if name.lower() not in self._catalog.streams:
-                known = [s.name for s in self._catalog.streams.values()]
-                raise DeadbandError(
-                    f"unknown stream {name}", hint=did_you_mean(name, known) or "CREATE STREAM it first"
-                )
-            given[name.lower()] = frame
-        return given
+        return {self._stream(name).name.lower(): frame for name, frame in (frames or {}).items()}
+
+    def _stream(self, name: str) -> Stream:
+        if name.lower() not in self._catalog.streams:
+            known = [s.name for s in self._catalog.streams.values()]
+            raise DeadbandError(f"unknown stream {name}", hint=did_you_mean(name, known) or "CREATE STREAM it first")
+        return self._catalog.streams[name.lower()]
 
     def _tell_replay(self, run: Run) -> None:
         for name in self._subscribers:

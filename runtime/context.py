@@ -13,6 +13,7 @@ from deadband.compiler.bind.template import PARAMETERS, QUERY
 from deadband.compiler.logical import Group
 from deadband.runtime.sources.clean import schema_of
 from deadband.runtime.sources.frames import from_arrow
+from deadband.runtime.sources.item_statistics import ItemStatistics
 from deadband.runtime.sql import run_query, temp_views
 from deadband.runtime.tables import StaticTables
 
@@ -27,6 +28,7 @@ class Context:
     tables: StaticTables
     driver_rows: int = 5_000_000  # above this many rows, kernels run on executors
     threads: int = field(default_factory=lambda: os.cpu_count() or 2)
+    statistics: dict[str, ItemStatistics] = field(default_factory=dict)  # by stream: what was analysed or loaded
 
     def result_schema(self, group: Group) -> T.StructType:
         """The columns Spark gives the body: analysed over empty streams, nothing runs."""

@@ -19,13 +19,14 @@ from deadband.compiler.logical import Group, LinearAggregate
 from deadband.compiler.lower.emit_on_drift import emit_on_drift
 from deadband.compiler.physical import EmitOnDrift
 from deadband.compiler.planning.emit_on_drift import reports_per_tick
-from deadband.compiler.statistics import Statistics
+from deadband.compiler.statistics import Known, Statistics
 from deadband.runtime.context import Context
 from deadband.runtime.kernels import emit_on_drift as kernel
 from deadband.runtime.operators import emit_on_drift as operator
 from deadband.runtime.operators.drift_replay import constants_of, weights_runner
 from deadband.runtime.sources.batch import batch_of, feature_columns, feature_name
 from deadband.runtime.sources.clean import SEQ, TIME
+from deadband.runtime.sources.filter_statistics import filter_statistics
 from deadband.runtime.sources.frames import quoted
 from deadband.runtime.sources.input import StreamInput
 from deadband.runtime.sql import collected
@@ -46,8 +47,10 @@ class _Moves:
     moments: NDArray  # float64[I·F], or float64[I·F, I·F] with those of pairs
 
 
-def statistics_of(context: Context, group: Group) -> Statistics | None:
+def statistics_of(context: Context, group: Group) -> Known | None:
     """Expected figures of a group, or None where its stream has no source to count."""
+    if group.first.promise.kind == "PRECISION":
+        return filter_statistics(context, group)
     shape = group.first.shape
     if not isinstance(shape, LinearAggregate) or shape.stream.format is None:
         return None
