@@ -267,7 +267,7 @@ def stream(db: Connection, checkpoint: str, trigger: str | None, once: bool, as_
 @click.option(
     "--spark/--no-spark",
     default=None,
-    help="Estimate from the data of the sources, or only compile. Spark is used when a stream has a source.",
+    help="Estimate from the data, or only compile. Spark is used when a stream has a source or is analysed.",
 )
 @CONF
 @click.pass_context
@@ -295,7 +295,10 @@ def explain(
     if analyze and spark is False:
         raise click.UsageError("--analyze replays the sources, which needs Spark.")
     statements = read(file)
-    sources = any(isinstance(s, ast.CreateStream) and s.using is not None for s in statements)
+    sources = any(
+        isinstance(s, ast.AnalyzeStream) or (isinstance(s, ast.CreateStream) and s.using is not None)
+        for s in statements
+    )
     if analyze or (sources if spark is None else spark):
         precheck(statements)
         with connected(ctx.obj, conf) as db:

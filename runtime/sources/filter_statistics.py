@@ -25,7 +25,7 @@ from deadband.runtime.kernels import filter_state as fs
 from deadband.runtime.operators import adaptive_filter as operator
 from deadband.runtime.operators.drift_replay import constants_of, weights_runner
 from deadband.runtime.operators.filter_history import history_of
-from deadband.runtime.operators.filter_planning import PATIENCE, load_of
+from deadband.runtime.operators.filter_planning import load_of
 from deadband.runtime.operators.filter_planning import plan as plan_widths
 from deadband.runtime.sources.analyze import analyzed
 from deadband.runtime.sources.batch import Batch, encoded
@@ -36,6 +36,8 @@ from deadband.runtime.sources.item_statistics import ItemStatistics, feature_tex
 __all__ = ["filter_statistics"]
 
 SHOWN = 10  # items and groups that EXPLAIN names
+SPACING, LONGEST = 50.0, 800.0  # messages per filter from plan to plan: at first, and once plans have brought nothing
+UNKNOWN = -1.0  # no cost, rate or site is below 0, so the operator takes its default
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def _filters(
     there = row >= 0
     if not there.any():
         return None
-    level = np.where(there, known.column("level")[row], 0.0)
+    level = np.where(there, known.column("level")[row], UNKNOWN)
     state = operator.init([plan], [constants_of(context, plan)])
     clock = Clock(schema_of(context.spark, stream)[stream.timestamp].dataType, "UTC")
     rows, _ = operator.kernel_rows(
@@ -142,14 +144,10 @@ def _statistics(filters: _Filters, known: ItemStatistics, analysed: bool) -> Fil
 
 def _asks(messages: float, tied: int) -> float:
     """Control messages of filters that are asked for their counts ever more rarely, as long as nothing is gained."""
-    asks, patience, left = 0, 1.0, messages / max(tied, 1)
-    while left >= kernel.ASK * patience:
-        left -= kernel.ASK * patience
-        asks += 1
-        patience = min(2.0 * patience, PATIENCE)
-        if patience == PATIENCE:
-            return float(tied * (asks + int(left / (kernel.ASK * patience))))
-    return float(tied * asks)
+    asks, wait, left = 0, SPACING, messages / max(tied, 1)
+    while left >= wait and wait < LONGEST:
+        asks, left, wait = asks + 1, left - wait, min(2.0 * wait, LONGEST)
+    return float(tied * (asks + int(left / wait)))
 
 
 def _busiest(filters: _Filters, widths: NDArray, rate: NDArray) -> tuple[tuple[str, float, float], ...]:
