@@ -15,6 +15,7 @@ from deadband.compiler import ast
 from deadband.compiler.catalog import SETTINGS, Catalog, Stream
 from deadband.compiler.errors import DeadbandError, Source, did_you_mean
 from deadband.compiler.explain import Plan
+from deadband.compiler.logical import Query
 from deadband.compiler.parse import parse
 from deadband.compiler.program import Program
 from deadband.runtime.context import Context
@@ -75,7 +76,10 @@ class Connection:
             return self._explain(statement)
         if isinstance(statement, ast.CreateQuery):
             self._prepare(statement)
+        before = dict(self._program.queries)
         self._program.add(statement)
+        if self._program.queries != before:
+            self._change(before, statement)
         if isinstance(statement, ast.SparkSql):
             return self._spark_sql(statement)
         if isinstance(statement, ast.RefreshTable):
@@ -196,6 +200,23 @@ class Connection:
         query = self._program.bind(statement.name.text, statement.query)
         check_sink(self._context, query)
         self._context.tables.views(query.body.tables)
+
+    def _change(self, before: dict[str, Query], statement: ast.Statement) -> None:
+        """Running streams take changes of PRECISION queries at their next batch; others need a new start."""
+        running = [r for r in self._live if r.active]
+        if not running:
+            return
+        now = self._program.queries
+        changed = [q for n in {**before, **now} for q in (before.get(n), now.get(n)) if before.get(n) is not now.get(n)]
+        if any(q is not None and q.promise.kind != "PRECISION" for q in changed):
+            self._program.queries = before
+            raise DeadbandError(
+                "only queries with PRECISION can be created, altered or dropped while streams run",
+                statement.span,
+                hint="stop the streams first, and start them with a new checkpoint folder",
+            )
+        for one in running:
+            one.change(self._program.groups())
 
     def _explain(self, statement: ast.Explain) -> Plan:
         plan = self._program.explained(statement, lambda group: statistics_of(self._context, group))

@@ -36,13 +36,14 @@ JOINED, CHANGED, ASKED = fs.JOINED, fs.CHANGED, fs.ASKED
 PERIOD = 10  # ticks between two adjustments of the reference method
 LOOK = 64  # ticks between two looks at which filters are updated often enough for predictors
 GREW = 1.1  # uniform widths of percent bounds are pushed again when they could be this much wider
-ASK = 50.0  # messages per filter since the last plan before statistics are asked for: they cost at most 2 %
+MUCH = 2.0  # tied filters grow in step when they could be this much wider
+ASK = 8.0  # messages per filter that sends before statistics are asked for the first time
 
 
-def run(wiring: Wiring, state: State, rows: Rows, first: int, method: int) -> tuple[int, Emitted]:
-    """Applies ticks from `first` on, in place, until the last or until a plan is asked for: the next tick, reports."""
-    done, out = _run(wiring, state, rows, first, method)
-    return done, emitted(out)
+def run(wiring: Wiring, state: State, rows: Rows, first: int, method: int) -> tuple[int, bool, Emitted]:
+    """Applies ticks from `first` on, in place, to the last or until a plan is asked for: next tick, asked, reports."""
+    done, asked, out = _run(wiring, state, rows, first, method)
+    return done, asked, emitted(out)
 
 
 @njit(cache=True, nogil=True)
@@ -113,6 +114,36 @@ def _uniform(wiring, state, growth):
 
 
 @inner
+def _regrow(wiring, state, growth, only_single):
+    """Filters alone in their targets take all there is; others grow in step where all their targets have much left.
+
+    Only what could be `growth` times as wide is worth a message; the reference method regrows the others by itself.
+    """
+    filters, targets, loads = load_edges(wiring, state)
+    room = unpadded(wiring, state)
+    total = _totals(targets, loads, len(room))
+    least = _least(filters, targets, room, total, len(state.active))
+    factor, empty = np.full(len(state.active), np.inf), np.ones(len(state.active), np.uint8)
+    used = np.zeros(len(room))
+    for e in range(len(filters)):
+        used[targets[e]] += loads[e] * state.width[filters[e]]
+    for e in range(len(filters)):
+        j, t = filters[e], targets[e]
+        if used[t] > 0.0:
+            factor[j] = min(factor[j], room[t] / used[t])
+            empty[j] = 0
+    for j in range(len(state.active)):
+        if state.active[j] == 0 or (only_single and state.single[j] == 0):
+            continue
+        old = state.width[j]
+        new = least[j] if state.single[j] == 1 or empty[j] == 1 else old * factor[j] * DEFLATE
+        much = growth if state.single[j] == 1 else MUCH
+        if new > old * much and new > 0.0:
+            state.control[j] += 1 - state.fresh[j]
+            widen(wiring, state, j, new)
+
+
+@inner
 def _admit(wiring, state):
     """Filters that came in this tick share what their targets have left over, at most what uniform widths are."""
     filters, targets, loads = load_edges(wiring, state)
@@ -162,19 +193,26 @@ def tie(wiring, state):
         if members[targets[e]] > 1:
             state.single[filters[e]] = 0
     state.spent[:] = 0.0
-    state.limit[:] = 0.0
-    patience = np.zeros(count)
+    state.limit[:] = np.inf
+    need, tied = np.zeros(count), np.zeros(count, np.uint8)
     for j in range(count):
         root = j
         while parent[root] != root:
             root = parent[root]
         state.component[j] = root
         if state.active[j] == 1 and state.single[j] == 0:
-            state.spent[root] += wiring.cost[j] * state.since[j]
-            state.limit[root] += wiring.cost[j]
-            patience[root] = max(patience[root], max(state.patience[j], 1.0))
+            tied[root] = 1
+            need[root] = max(need[root], state.need[j] if state.need[j] > 0.0 else ASK)
     for j in range(count):
-        state.limit[j] = state.limit[j] * patience[j] * ASK if state.limit[j] > 0.0 else np.inf
+        root = state.component[j]
+        if state.active[j] == 1 and state.single[j] == 0:
+            state.need[j] = need[root]
+            state.limit[root] = 0.0 if np.isinf(state.limit[root]) else state.limit[root]
+            state.spent[root] += wiring.cost[j] * state.since[j]
+            state.limit[root] += need[root] * wiring.cost[j] if state.since[j] > 0 else 0.0
+    for j in range(count):
+        if tied[j] == 1:
+            state.need[j] = need[j]
 
 
 @inner
@@ -239,6 +277,7 @@ def sum_anew(wiring, state):
     for total in (state.high, state.low, state.spread, state.spread_low, state.size, state.count, state.rows):
         total[:] = 0.0
     state.ceiling[:] = 0.0  # of slots that are off, too: size no longer has them
+    was = state.active.copy()
     state.active[:] = 0
     for i in range(len(state.alive)):
         if state.alive[i] != ALIVE:
@@ -248,6 +287,8 @@ def sum_anew(wiring, state):
             s, j = i * V + v, i * F + wiring.value_feature[v]
             if wiring.value_needs[v] & ~present != 0:
                 continue
+            if was[j] == 0:
+                state.centre[j] = state.value[j]  # it joins with the value its site has
             state.ceiling[s] = max(state.ceiling[s], 2.0 * abs(state.centre[j]) + state.width[j])
             for e in range(wiring.value_start[s], wiring.value_start[s + 1]):
                 t = wiring.value_target[e]
@@ -316,9 +357,10 @@ def settle(state):
     """Low parts below one rounding of the high parts, so that they themselves lose little."""
     for k in range(state.clock[TARGETS]):
         t = state.targets[k]
-        settled = state.high[t] + state.low[t]
-        state.low[t] -= settled - state.high[t]
-        state.high[t] = settled
+        for high, low in ((state.high, state.low), (state.spread, state.spread_low)):
+            settled = high[t] + low[t]
+            low[t] -= settled - high[t]
+            high[t] = settled
 
 
 @inner
@@ -349,6 +391,7 @@ def members(wiring, state, method):
         _admit(wiring, state)
     if changed and method in (ADAPTIVE, REFERENCE):
         tie(wiring, state)
+        _regrow(wiring, state, 1.0, True)
 
 
 @njit(cache=True, nogil=True)
@@ -362,7 +405,7 @@ def after(wiring, state, method, percents):
     if method == ADAPTIVE:
         if clock[TICK] % LOOK == 0:
             find_dense(state, LOOK)
-        asked = joined > 0 or clock[ASKED] == 1
+        asked = joined > 0 or (clock[ASKED] == 1 and clock[TICK] % PERIOD == 0)
     if not asked:
         _seasoned(state, joined)
     if clock[TICK] % PERIOD == 0:
@@ -370,6 +413,8 @@ def after(wiring, state, method, percents):
             _reference(wiring, state)
         elif method == UNIFORM and percents:
             _uniform(wiring, state, GREW)
+        if percents and method in (ADAPTIVE, REFERENCE):
+            _regrow(wiring, state, GREW, method == REFERENCE)
     return asked
 
 
@@ -444,7 +489,7 @@ def _run(wiring, state, rows, first, method):
         out = report(wiring, state, tick, *out)
         tick += 1
         asked = after(wiring, state, method, percents)
-    return tick, out
+    return tick, asked, out
 
 
 def emitted(out: tuple) -> Emitted:

@@ -46,11 +46,11 @@ def new_site(items: int) -> NDArray:
 
 @njit(cache=True, nogil=True, inline="always")
 def watch(x, i, centre, half, count):
-    """One tick of the G shadow filters of item i without predictor; half is half their widths."""
+    """One update of the G shadow filters of item i without predictor; half is half their widths."""
     for g in range(centre.shape[1]):
-        out = abs(x - centre[i, g]) > half[i, g]
-        count[i, g] += 1.0 if out else 0.0
-        centre[i, g] = x if out else centre[i, g]
+        if abs(x - centre[i, g]) > half[i, g]:
+            count[i, g] += 1.0
+            centre[i, g] = x
 
 
 @njit(cache=True, nogil=True, inline="always")

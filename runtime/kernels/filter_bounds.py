@@ -119,7 +119,22 @@ def _narrow(wiring, state, t, factor):
         state.control[j] += 1 - state.in_recheck[j]
         ask(state, j)
         widen(wiring, state, j, state.width[j] * factor if factor > 1e-6 else 0.0)
+    if not narrowed:
+        _clear(wiring, state, t)
     return narrowed
+
+
+@inner
+def _clear(wiring, state, t):
+    """A target without widths: what is left of its spread, but for padding, is rounding."""
+    F, V = len(wiring.feature_start) - 1, len(wiring.value_feature)
+    state.spread[t] = state.spread_low[t] = 0.0
+    for e in range(wiring.target_start[t], wiring.target_start[t + 1]):
+        s = wiring.target_slot[e]
+        i = s // V
+        j = i * F + wiring.value_feature[s % V]
+        if state.active[j] == 1 and wiring.value_needs[s % V] & ~state.present[i] == 0:
+            state.spread[t] += wiring.target_load[e] * wiring.pad[j]
 
 
 @njit(cache=True, nogil=True)

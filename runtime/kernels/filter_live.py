@@ -17,23 +17,24 @@ from deadband.runtime.kernels import filter_state as fs
 from deadband.runtime.kernels.adaptive_filter import LOOK
 from deadband.runtime.kernels.filter_sites import (
     ask,
+    begin,
     change_presence,
     count_message,
     find_dense,
     move_centre,
     recheck,
+    set_shadows,
     take_predictions,
     take_rows,
+    told,
 )  # fmt: skip
 from deadband.runtime.kernels.filter_state import inner
 
-__all__ = ["FORGET", "ROUND", "Events", "Sent", "run_sites", "take_messages"]
+__all__ = ["ROUND", "Events", "Sent", "run_sites", "take_messages"]
 
 ADAPTIVE, NEVER = fs.ADAPTIVE, fs.NEVER
 TICK, MOVING, LOGGED = fs.TICK, fs.MOVING, fs.LOGGED
 ROUND = 2**20  # more phases than a tick has: tick · ROUND + phase puts rounds in order
-RATIO = 1.6  # from one shadow width to the next, as in planning
-FORGET = 0.5  # share of the counts of shadows that stays after a plan
 
 
 class Events(NamedTuple):
@@ -57,7 +58,7 @@ class Sent(NamedTuple):
     present: NDArray  # uint64
     alive: NDArray  # uint8
     features: NDArray  # float64[sent, F], for changes of presence
-    counts: NDArray  # float64[asked, 2 + 2·shadows]: tick, filter, half widths, counts a tick of the shadows
+    counts: NDArray  # float64[asked, 2 + 2·shadows + 3]: tick, filter, and what `told` gives
 
 
 def run_sites(wiring: fs.Wiring, state: fs.State, rows: fs.Rows, events: Events, method: int) -> Sent:
@@ -77,7 +78,7 @@ def _run_sites(wiring, state, rows, event_tick, event_phase, event_filter, event
     tick_, phase_, code_ = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
     value_, step_, decay_ = np.empty(room), np.empty(room), np.empty(room)
     present_, alive_, feature_ = np.empty(room, np.uint64), np.empty(room, np.uint8), np.empty((room, F))
-    counts = np.zeros((asks, 2 + 2 * shadows))
+    counts = np.zeros((asks, 5 + 2 * shadows))
     for tick in range(ticks):
         phase, more = 0, True
         while more:
@@ -129,27 +130,17 @@ def _run_sites(wiring, state, rows, event_tick, event_phase, event_filter, event
 
 @inner
 def _change(state, tick, j, width, counts, asked):
-    """A site takes a new width, or tells what its shadows have counted and lets half of it go."""
-    shadows = state.shadow_half.shape[1]
-    now = state.clock[TICK]
+    """A site takes a new width, or tells what its shadows have counted and begins to count anew."""
     if np.isnan(width):
-        ticks = max(now - state.shadow_since[j], 1)
         counts[asked, 0], counts[asked, 1] = tick, j
-        counts[asked, 2 : 2 + shadows] = state.shadow_half[j]
-        counts[asked, 2 + shadows :] = state.shadow_count[j] / ticks
-        state.shadow_count[j] *= FORGET
-        state.shadow_since[j] = now - np.int64((now - state.shadow_since[j]) * FORGET)
+        counts[asked, 2:] = told(state, j)
+        begin(state, j)
         return
     if width < state.width[j]:
         ask(state, j)
     state.width[j] = width
-    half = 0.5 * width
-    if shadows and half > 0.0 and (half < state.shadow_half[j, 2] or half > state.shadow_half[j, shadows - 3]):
-        for k in range(shadows):
-            state.shadow_half[j, k] = half * RATIO ** (k - (shadows - 1) / 2)
-        state.shadow_centre[j, :] = state.value[j]
-        state.shadow_count[j, :] = 0.0
-        state.shadow_since[j] = now
+    if state.shadow_half.shape[1] and width > 0.0 and state.shadow_half[j, 0] == 0.0:
+        set_shadows(state, j, width)
 
 
 @njit(cache=True, nogil=True)
@@ -178,8 +169,8 @@ def take_messages(wiring, state, code, value, step, decay, present, alive, featu
         j = code[m]
         state.value[j] = value[m]
         count_message(
-            j, state.messages, state.since, state.spent, state.limit, state.component, wiring.cost, state.log,
-            state.clock,
+            j, state.messages, state.since, state.spent, state.limit, state.need, state.component, wiring.cost,
+            state.log, state.clock,
         )  # fmt: skip
         move_centre(wiring, state, j, value[m])
         state.step[j], state.decay[j] = step[m], decay[m]

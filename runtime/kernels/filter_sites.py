@@ -10,8 +10,8 @@ from deadband.runtime.kernels.cost_curves import LAST, learn, pick, resend, watc
 from deadband.runtime.kernels.filter_state import inner
 
 __all__ = [
-    "ask", "change_presence", "count_message", "find_dense", "move_centre", "recheck", "set_widths", "take_predictions",
-    "take_rows", "widen",
+    "RATIO", "ask", "begin", "change_presence", "count_message", "find_dense", "move_centre", "recheck", "set_shadows",
+    "set_widths", "take_predictions", "take_rows", "told", "widen",
 ]  # fmt: skip
 
 ROWS_TOTAL, COUNT_TOTAL, SUM_TOTAL = fs.ROWS_TOTAL, fs.COUNT_TOTAL, fs.SUM_TOTAL
@@ -19,6 +19,7 @@ ADAPTIVE, NONE = fs.ADAPTIVE, fs.NONE
 NEVER, ALIVE, DEAD = fs.NEVER, fs.ALIVE, fs.DEAD
 TICK, TARGETS, GROUPS, MOVING, RECHECK = fs.TICK, fs.TARGETS, fs.GROUPS, fs.MOVING, fs.RECHECK
 JOINED, CHANGED, ASKED, LOGGED = fs.JOINED, fs.CHANGED, fs.ASKED, fs.LOGGED
+RATIO = 1.7  # from one shadow width to the next
 DENSE = 0.5  # share of the ticks with a value from which on predictors are run
 
 
@@ -109,6 +110,8 @@ def widen(wiring, state, j, new):
                 state.targets, state.is_target, state.groups, state.is_group, state.clock,
             )  # fmt: skip
     state.width[j] = new
+    if new > 0.0 and state.shadow_half.shape[1] and state.shadow_half[j, 0] == 0.0:
+        set_shadows(state, j, new)
 
 
 @inner
@@ -213,14 +216,16 @@ def change_presence(wiring, state, i, present, alive, feature):
 
 
 @inner
-def count_message(j, messages, since, spent, limit, component, cost, log, clock):
+def count_message(j, messages, since, spent, limit, need, component, cost, log, clock):
     """A value is sent; its component asks for a plan once it has spent enough."""
     if len(log):
         log[clock[LOGGED]] = j
         clock[LOGGED] += 1
     messages[j] += 1
-    since[j] += 1
     c = component[j]
+    if since[j] == 0:
+        limit[c] += need[c] * cost[j]
+    since[j] += 1
     spent[c] += cost[j]
     if spent[c] >= limit[c]:
         clock[ASKED] = 1
@@ -235,7 +240,8 @@ def take_rows(wiring, state, rows, first_row, last_row, method):
     shadow_half, shadow_centre, shadow_count = state.shadow_half, state.shadow_centre, state.shadow_count
     present, alive, single = state.present, state.alive, state.single
     messages, since, spent, component, cost = state.messages, state.since, state.spent, state.component, wiring.cost
-    seen, dense, values, changes = state.seen, state.dense, state.values, state.changes
+    limit, need = state.limit, state.need
+    updates, seen, dense, values, changes = state.shadow_updates, state.seen, state.dense, state.values, state.changes
     items, presents, deleted, features = rows.item, rows.present, rows.deleted, rows.feature
     for r in range(first_row, last_row):
         i = np.int64(items[r])
@@ -256,16 +262,18 @@ def take_rows(wiring, state, rows, first_row, last_row, method):
             continue
         for f in range(F):
             j = i * F + f
+            x = features[r, f]
+            moved = x != value[j]
+            value[j] = x
             if active[j] == 0:
                 continue
-            x = features[r, f]
-            value[j] = x
             values[j] += 1
             seen[j] += 1
-            if shadows and single[j] == 0:
+            if shadows and moved and single[j] == 0:
+                updates[j] += 1.0
                 watch(x, j, shadow_centre, shadow_half, shadow_count)
             if dense[j] == 0 and (abs(x - centre[j]) > 0.5 * width[j] or method == NONE):
-                count_message(j, messages, since, spent, state.limit, component, cost, state.log, state.clock)
+                count_message(j, messages, since, spent, limit, need, component, cost, state.log, state.clock)
                 move_centre(wiring, state, j, x)
 
 
@@ -304,8 +312,9 @@ def _check(wiring, state, j):
     if state.active[j] == 0 or abs(x - state.centre[j]) <= 0.5 * state.width[j]:
         return
     count_message(
-        j, state.messages, state.since, state.spent, state.limit, state.component, wiring.cost, state.log, state.clock
-    )
+        j, state.messages, state.since, state.spent, state.limit, state.need, state.component, wiring.cost, state.log,
+        state.clock,
+    )  # fmt: skip
     if state.dense[j] == 1:
         now = pick(state.predictor[j], state.rival_count[j])
         if now != state.predictor[j]:
@@ -342,3 +351,35 @@ def recheck(wiring, state):
         state.in_recheck[j] = 0
         _check(wiring, state, j)
     state.clock[RECHECK] = 0
+
+
+@njit(cache=True, nogil=True)
+def told(state, j):
+    """What the shadows of filter j have counted: half widths, counts, changes, ticks, and what its predictor saves."""
+    shadows = state.shadow_half.shape[1]
+    found = np.empty(3 + 2 * shadows)
+    found[:shadows] = state.shadow_half[j]
+    found[shadows : 2 * shadows] = state.shadow_count[j]
+    found[2 * shadows] = state.shadow_updates[j]
+    found[2 * shadows + 1] = max(state.clock[TICK] - state.shadow_since[j], 1)
+    plain = state.rival_count[j, LAST] + 5.0
+    found[2 * shadows + 2] = min((state.rival_count[j, state.predictor[j]] + 5.0) / plain, 1.0)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def begin(state, j):
+    """The shadows of filter j count from here."""
+    state.shadow_count[j, :] = 0.0
+    state.shadow_updates[j] = 0.0
+    state.shadow_since[j] = state.clock[TICK]
+
+
+@njit(cache=True, nogil=True)
+def set_shadows(state, j, width):
+    """Shadows around a width, counting from here."""
+    shadows = state.shadow_half.shape[1]
+    for k in range(shadows):
+        state.shadow_half[j, k] = 0.5 * width * RATIO ** (k - (shadows - 1) / 2)
+    state.shadow_centre[j, :] = state.value[j]
+    begin(state, j)

@@ -19,6 +19,8 @@ SUM, AVG, COUNT, MIN, MAX = 0, 1, 2, 3, 4  # kinds of cells
 ROWS_TOTAL, COUNT_TOTAL, SUM_TOTAL = 0, 1, 2  # where a flag edge goes
 ADAPTIVE, REFERENCE, UNIFORM, NONE = 0, 1, 2, 3  # methods
 
+BLENDS = 5  # blends of a plan with uniform widths that are scored
+
 NEVER, ALIVE, DEAD = 0, 1, 2  # an item
 
 # entries of State.clock
@@ -44,6 +46,7 @@ class Wiring(NamedTuple):
     feature_slot: NDArray  # int64[V], the value slots of each feature
     target_start: NDArray  # int64[T + 1]
     target_slot: NDArray  # int64[edges], item·V + v
+    target_load: NDArray  # float64[edges]
     target_cell: NDArray  # int32[T]
     target_group: NDArray  # int32[T]
     cell_start: NDArray  # int64[C + 1]
@@ -103,6 +106,7 @@ class State(NamedTuple):
     shadow_centre: NDArray  # float64[I·F, W]
     shadow_count: NDArray  # float64[I·F, W]
     shadow_since: NDArray  # int64[I·F], tick from which on the shadows count
+    shadow_updates: NDArray  # float64[I·F], changes of the value since then
     messages: NDArray  # int64[I·F], values sent
     since: NDArray  # int64[I·F], of them since the last adjustment
     control: NDArray  # int64[I·F]
@@ -113,8 +117,16 @@ class State(NamedTuple):
     single: NDArray  # uint8[I·F], 1: alone in each of its targets, so its width is fixed
     spent: NDArray  # float64[I·F], cost of messages since the last plan, by component
     limit: NDArray  # float64[I·F], of spent, that asks for a plan, by component
-    patience: NDArray  # float64[I·F], how many messages per filter it takes to ask for a plan
+    need: NDArray  # float64[I·F], messages per filter that sends, since the last plan, before the next is asked for
     planned: NDArray  # int64[I·F], tick of the last plan
+    plans: NDArray  # int64[I·F], how often statistics were asked for
+    spacing: NDArray  # float64[I·F], what need is while plans bring something
+    back: NDArray  # float64[I·F], how much longer to wait after plans that brought nothing
+    plan_width: NDArray  # float64[I·F], the last plan before it was blended with uniform widths
+    score: NDArray  # float64[I·F, BLENDS], what each blend of the last plans would have cost
+    past_count: NDArray  # float64[I·F, W], counts of the shadows before, forgotten exponentially
+    past_updates: NDArray  # float64[I·F]
+    past_ticks: NDArray  # float64[I·F]
     reports: NDArray  # int64[G], after the first
     wide: NDArray  # int64[1], intervals reported wider than promised
     log: NDArray  # int32, what was sent in this round: filters, or -1 - item; empty: nobody asks
@@ -156,11 +168,12 @@ def new_state(wiring: Wiring, items: int, shadows: int) -> State:
     made = {}
     for name, (size, kind) in _FIELDS.items():
         made[name] = np.zeros(sizes[size], kind)
-    for name in ("shadow_half", "shadow_centre", "shadow_count"):
+    for name in ("shadow_half", "shadow_centre", "shadow_count", "past_count"):
         made[name] = np.zeros((sizes["N"], shadows))
     for name in ("rival_centre", "rival_step", "rival_decay", "rival_count"):
         made[name] = np.zeros((sizes["N"], PREDICTORS))
     made["site"] = np.zeros((sizes["N"], SITE))
+    made["score"] = np.zeros((sizes["N"], BLENDS))
     made["reported_low"][:] = made["reported_high"][:] = np.nan
     made["limit"][:] = np.inf
     always = np.flatnonzero(wiring.group_always).astype(np.int32)
@@ -173,10 +186,13 @@ def new_state(wiring: Wiring, items: int, shadows: int) -> State:
 
 _FIELDS = {
     **dict.fromkeys(("value", "centre", "width", "step", "decay"), ("N", np.float64)),
-    **dict.fromkeys(("spent", "limit", "patience"), ("N", np.float64)),
+    **dict.fromkeys(("spent", "limit", "need", "spacing", "back", "plan_width"), ("N", np.float64)),
+    **dict.fromkeys(("shadow_updates", "past_updates", "past_ticks"), ("N", np.float64)),
     **dict.fromkeys(("active", "fresh", "dense", "predictor", "in_recheck", "single"), ("N", np.uint8)),
     **dict.fromkeys(("moving", "recheck", "joined", "component"), ("N", np.int32)),
-    **dict.fromkeys(("shadow_since", "seen", "messages", "since", "control", "values", "planned"), ("N", np.int64)),
+    **dict.fromkeys(
+        ("shadow_since", "seen", "messages", "since", "control", "values", "planned", "plans"), ("N", np.int64)
+    ),
     "present": ("I", np.uint64),
     "alive": ("I", np.uint8),
     **dict.fromkeys(("arrivals", "changes"), ("I", np.int64)),
@@ -196,7 +212,8 @@ _FIELDS = {
 PER_FILTER = (
     "value", "centre", "width", "step", "decay", "dense", "seen", "predictor", "site", "rival_centre", "rival_step",
     "rival_decay", "rival_count", "shadow_half", "shadow_centre", "shadow_count", "shadow_since", "messages", "since",
-    "control", "values", "patience", "planned",
+    "control", "values", "planned", "plans", "need", "spacing", "back", "plan_width", "score", "past_count",
+    "past_updates", "past_ticks", "shadow_updates",
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from deadband.compiler.catalog import Stream
 from deadband.compiler.physical import AdaptiveFilter
 from deadband.compiler.planning.adaptive_filter import GRID, Curves
 from deadband.runtime.clock import Clock, coarse
@@ -70,10 +71,21 @@ class Counters:
 
 
 def features_of(plans: Sequence[AdaptiveFilter]) -> list[exp.Expr]:
-    """The functions of a row that the plans need, then the columns of message cost and change rate."""
-    stream = plans[0].shape.stream
-    extra = [exp.column(c) for c in (stream.message_cost, stream.change_rate) if isinstance(c, str)]
-    return [*dict.fromkeys(f for p in plans for f in p.features), *extra]
+    """The functions of a row that the plans need, then what else sites tell of themselves in their first row."""
+    own = dict.fromkeys(f for p in plans for f in p.features)
+    return [*own, *_told(plans[0].shape.stream).values()]
+
+
+def _told(stream: Stream) -> dict[str, exp.Expr]:
+    """Message cost, change rate and site, as far as they are columns."""
+    found: dict[str, exp.Expr] = {}
+    for name, column in (("cost", stream.message_cost), ("rate", stream.change_rate)):
+        if isinstance(column, str):
+            found[name] = exp.column(column)
+    if stream.source_by:
+        hashed = exp.func("XXHASH64", *(exp.column(c) for c in stream.source_by), dialect="spark")
+        found["site"] = exp.func("PMOD", hashed, exp.Literal.number(2**52), dialect="spark")
+    return found
 
 
 def init(plans: list[AdaptiveFilter], constants: Sequence[dict[str, pa.Scalar]]) -> State:
@@ -97,7 +109,7 @@ def learn(state: State, keys: pa.Table, first: NDArray, weights: Sequence[RunWei
     if fresh:
         old = len(book.number)
         book.learn(keys.take(pa.array(fresh)) if len(fresh) < len(keys) else keys, weights)
-        _price(book, old, first[fresh])
+        _describe(book, old, first[fresh])
         rewire(state)
     return np.array([book.number[k] for k in wanted], np.int64)
 
@@ -111,17 +123,20 @@ def rewire(state: State) -> None:
     state.rows, state.refused = np.append(state.rows, room), np.append(state.refused, room)
 
 
-def _price(book: Book, old: int, first: NDArray) -> None:
-    """Message costs and change rates of new keys, as their first rows have them."""
-    stream, names = book.plans[0].shape.stream, [f.sql("spark") for f in book.features]
-    if stream.message_cost is not None:
-        cost = first[:, len(names) - 1 - isinstance(stream.change_rate, str)]
-        book.cost[old:] = np.where(np.isfinite(cost) & (cost > 0), cost, 1.0)
-    if isinstance(stream.change_rate, str):
-        rate = first[:, -1]
-        book.rate[old:] = np.where(np.isfinite(rate) & (rate > 0), rate, 0.0)
+def _describe(book: Book, old: int, first: NDArray) -> None:
+    """Message costs, change rates and sites of new keys, as their first rows have them."""
+    stream = book.plans[0].shape.stream
+    told = list(_told(stream))
+    columns = {name: first[:, len(book.features) - len(told) + k] for k, name in enumerate(told)}
+    if "cost" in columns:
+        book.cost[old:] = np.where(np.isfinite(columns["cost"]) & (columns["cost"] > 0), columns["cost"], 1.0)
+    if "rate" in columns:
+        book.rate[old:] = np.where(np.isfinite(columns["rate"]) & (columns["rate"] > 0), columns["rate"], 0.0)
     elif stream.change_rate is not None:
+        assert isinstance(stream.change_rate, float | int)
         book.rate[old:] = stream.change_rate
+    if "site" in columns:
+        book.site[old:] = np.where(np.isfinite(columns["site"]), columns["site"], -1).astype(np.int64)
 
 
 def kernel_rows(
@@ -186,9 +201,9 @@ def run(wiring: fs.Wiring, totals: fs.State, rows: fs.Rows, method: str, history
     """All ticks of the rows; the coordinator plans whenever the kernel asks for it."""
     found, tick = [], 0
     while tick < len(rows.start) - 1:
-        tick, emitted = kernel.run(wiring, totals, rows, tick, METHODS[method])
+        tick, asked, emitted = kernel.run(wiring, totals, rows, tick, METHODS[method])
         found.append(emitted)
-        if method == "adaptive" and (totals.clock[fs.ASKED] or (totals.fresh == 1).any()):
+        if asked:
             plan_widths(wiring, totals, history)
     return found
 
@@ -229,10 +244,12 @@ def counters(state: State) -> Counters:
     target_query = query_of_group[book.target["group"]] if len(book.target) else np.zeros(0, np.int64)
     pairs = np.unique((book.value["item"] * F + feature) * queries + target_query[book.value["target"]])
     filters, of_filter = pairs // queries, pairs % queries
-    filtered = np.zeros(len(book.number), bool)
+    later = np.maximum(totals.changes - (totals.alive != fs.NEVER), 0)
+    filtered, composite = np.zeros(len(book.number), bool), np.zeros(len(book.number), bool)
     filtered[book.value["item"]] = True
-    later = np.maximum(state.totals.changes - (totals.alive != fs.NEVER), 0)
-    plain = np.where(filtered, 0, later)
+    composite[len(book.number) - len(np.unique(book.member["composite"])) :] = True
+    plain = np.where(filtered | composite, 0, later)
+    values = np.where(np.repeat(composite, F), 0, totals.values)
 
     def summed(per_item: NDArray | None, per_filter: NDArray | None) -> NDArray:
         found = np.zeros(queries, np.int64)
@@ -251,13 +268,13 @@ def counters(state: State) -> Counters:
         messages=summed(totals.arrivals, totals.messages),
         control=summed(None, totals.control),
         reported=reported,
-        baseline=summed(plain + totals.arrivals, totals.values),
+        baseline=summed(plain + totals.arrivals, values),
         total={
             "updates": int(state.rows.sum()),
             "initial": int((totals.alive != fs.NEVER).sum()),
             "messages": int(totals.messages.sum() + totals.arrivals.sum()),
             "control": int(totals.control.sum()),
-            "baseline": int((plain + totals.arrivals).sum() + totals.values.sum()),
+            "baseline": int((plain + totals.arrivals).sum() + values.sum()),
             "violations": int(totals.wide[0]),
         },
     )

@@ -21,8 +21,10 @@ from scipy.sparse.csgraph import connected_components
 from deadband.compiler.lower.weights import ITEM
 from deadband.compiler.planning.adaptive_filter import GRID, Curves
 from deadband.runtime.kernels import filter_state as fs
+from deadband.runtime.kernels.source_aggregates import with_composites
 from deadband.runtime.operators.adaptive_filter import Changes, State, changes_of, method_of, run
 from deadband.runtime.operators.drift_blocks import BLOCK_WORK, TICK
+from deadband.runtime.operators.filter_composites import composite_edges
 from deadband.runtime.operators.filter_wiring import Book, Table, wire
 from deadband.runtime.sources.batch import features_of
 from deadband.runtime.sources.clean import DELETED
@@ -43,6 +45,7 @@ class Block:
     groups: NDArray
     wiring: fs.Wiring
     history: Curves | None
+    composites: tuple | None  # as with_composites wants them
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,10 @@ def cut(state: State, history: Curves | None, count: int) -> list[Block]:
     book = state.book
     is_rows = book.flag["total"] == fs.ROWS_TOTAL
     items, groups = len(book.number), len(book.group)
-    ends = book.flag["item"][is_rows], items + book.flag["target"][is_rows]
+    one = np.concatenate((book.flag["item"][is_rows], book.value["item"]))
+    other = items + np.concatenate((book.flag["target"][is_rows], book.target["group"][book.value["target"]]))
     size = items + groups
-    graph = coo_matrix((np.ones(len(ends[0])), ends), shape=(size, size))
+    graph = coo_matrix((np.ones(len(one)), (one, other)), shape=(size, size))
     parts, label = connected_components(graph, directed=False)
     work = np.bincount(label[book.value["item"]], minlength=parts) + 1
     largest = np.argsort(-work, kind="stable")
@@ -82,6 +86,8 @@ def _block(state: State, history: Curves | None, items: NDArray, groups: NDArray
     new_cell, new_target = _renumbered(cells, len(book.cell)), _renumbered(targets, len(book.target))
     value = _taken(book.value, np.flatnonzero(new_item[book.value["item"]] >= 0))
     flag = _taken(book.flag, np.flatnonzero(new_item[book.flag["item"]] >= 0))
+    member = _taken(book.member, np.flatnonzero(new_item[book.member["item"]] >= 0))
+    composite = np.unique(member["composite"], return_inverse=True)[1]
     is_rows = flag["total"] == fs.ROWS_TOTAL
     ends = np.where(is_rows, new_group[np.where(is_rows, flag["target"], 0)], -1)
     ends[~is_rows] = new_target[flag["target"][~is_rows]]
@@ -95,12 +101,15 @@ def _block(state: State, history: Curves | None, items: NDArray, groups: NDArray
         ),
         cell=_taken(book.cell, cells),
         group=_with(_taken(book.group, groups), first=new_cell[book.group["first"][groups]]),
+        member=_with(member, item=new_item[member["item"]], composite=composite),
         cost=book.cost[items],
         rate=book.rate[items],
+        site=book.site[items],
     )
     features = len(book.features)
     filters = (items[:, None] * features + np.arange(features)).reshape(-1)
-    return Block(items, groups, wire(part, lateness), None if history is None else history.of(filters))
+    known = None if history is None else history.of(filters)
+    return Block(items, groups, wire(part, lateness), known, composite_edges(part) if len(part.member) else None)
 
 
 def _group_of_cells(book: Book) -> NDArray:
@@ -126,6 +135,8 @@ def run_on_threads(state: State, rows: fs.Rows, times: NDArray, history: Curves 
     method = method_of(state)
     work = len(rows.item) * (1 + len(state.book.value) // max(len(state.book.number), 1))
     if threads == 1 or work < BLOCK_WORK:
+        if len(state.book.member):
+            rows = with_composites(rows, *composite_edges(state.book))
         return changes_of(run(state.wiring, state.totals, rows, method, history), times)
     blocks = cut(state, history, threads)
     with ThreadPoolExecutor(len(blocks)) as pool:
@@ -160,6 +171,8 @@ def run_on_executors(
 
 def _run(block: Block, rows: fs.Rows, method: str) -> Ran:
     totals = fs.new_state(block.wiring, len(block.items), GRID)
+    if block.composites is not None:
+        rows = with_composites(rows, *block.composites)
     emitted = run(block.wiring, totals, rows, method, block.history)
     names = (*_PER_FILTER, *_PER_ITEM, "reports", "wide")
     return Ran(emitted, {name: getattr(totals, name) for name in names})

@@ -18,7 +18,7 @@ from deadband.runtime.kernels import adaptive_filter as kernel
 from deadband.runtime.kernels import filter_state as fs
 from deadband.runtime.kernels.filter_live import ROUND, Events, Sent, take_messages
 from deadband.runtime.operators import adaptive_filter as operator
-from deadband.runtime.operators.filter_planning import asked, plan
+from deadband.runtime.operators.filter_planning import plan
 
 __all__ = ["Coordinated", "coordinate", "no_events"]
 
@@ -63,8 +63,12 @@ def _joined(known: Sent | None, new: Sent, since: int) -> Sent:
     if known is None:
         return new
     before = known.tick * ROUND + known.phase < since
-    columns = (np.concatenate((a[before], b)) for a, b in zip(known[:-1], new[:-1], strict=True))
-    return Sent(*columns, new.counts)
+    columns = [np.concatenate((a[before], b)) for a, b in zip(known[:-1], new[:-1], strict=True)]
+    return Sent._make([*columns, new.counts])
+
+
+class _NotToldYet(Exception):
+    """The sites have to be asked for their counts first."""
 
 
 class _Batch:
@@ -108,16 +112,17 @@ class _Batch:
 
     def _plan(self, tick: int) -> bool:
         """Plans widths from the counts of the shadows; false while the sites have not been asked for them."""
-        totals, members = self.totals, np.flatnonzero(asked(self.totals))
-        if len(members):
+
+        def tell(members: NDArray) -> NDArray:
             self._note(members, tick + 1, 0, np.full(len(members), np.nan))
             if len(self.made.tick) > len(self.given.tick):
-                return False
-            told = np.array([self.counts[tick + 1, int(j)] for j in members])
-            half, rate = np.split(told, 2, axis=1)
-            totals.shadow_half[members], totals.shadow_count[members] = half, rate
-            totals.shadow_since[members] = totals.clock[fs.TICK] - 1
-        plan(self.wiring, totals, self.history)
+                raise _NotToldYet
+            return np.array([self.counts[tick + 1, int(j)] for j in members])
+
+        try:
+            plan(self.wiring, self.totals, self.history, tell)
+        except _NotToldYet:
+            return False
         return True
 
     def _changed(self, width: NDArray, tick: int, phase: int) -> bool:

@@ -1,50 +1,71 @@
 """When and how the coordinator plans widths: per component of filters that are tied together by answers.
 
 New filters start with what their targets have left over (everything, at the start: uniform widths), or with the widths
-that analysed history recommends. From then on shadow filters at the sites count what other widths would have sent. A
-component that has sent ASK messages per filter since its last plan asks its sites for these counts (a control message
-each) and pushes new widths (another each) where the saving over as long again is expected to be larger than that.
+that analysed history recommends. From then on shadow filters at the sites count what other widths would have sent.
+Every few messages per filter the coordinator asks for these counts (a control message each) and plans. A plan is
+trusted as far as plans before it would have paid: each is scored, blended with uniform widths, on the counts that come
+after it. Widths are pushed (a control message each) only where they pay.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from deadband.compiler.planning.adaptive_filter import Curves, allocate, grid, settle
+from deadband.compiler.planning.adaptive_filter import (
+    BLENDS,
+    GRID,
+    Curves,
+    allocate,
+    blend_costs,
+    blended,
+    expected,
+    grid,
+    settle,
+    smoothed,
+    uniform,
+)
 from deadband.runtime.kernels import adaptive_filter as kernel
 from deadband.runtime.kernels import filter_state as fs
-from deadband.runtime.kernels.filter_live import FORGET
-from deadband.runtime.kernels.filter_sites import set_widths
+from deadband.runtime.kernels.filter_sites import RATIO, begin, set_widths, told
 
 __all__ = ["asked", "load_of", "plan"]
 
-PATIENCE = 8.0  # how much longer a component waits at most after plans that brought nothing
+SPACING = 50.0  # messages per filter that sends, between two plans in the long run: asking costs at most 2 %
+FORGET = 0.8  # share of what was counted and scored before that stays at each plan
+TRUST = 0.75  # share of the first plan, before any was scored
+HORIZON = 3.0  # times the ticks since the last plan in which a push must pay
+QUIET = 0.01  # expected saving below which a component waits longer before it plans again
+LONGEST = 16.0
+GATE = 4.0  # messages per filter that a first plan must be expected to save before anybody is asked
+
+Told = Callable[[NDArray], NDArray]  # filters -> what their shadows have counted, as `told` gives it
 
 
-def plan(wiring: fs.Wiring, state: fs.State, history: Curves | None) -> None:
+def plan(wiring: fs.Wiring, state: fs.State, history: Curves | None, tell: Told | None = None) -> None:
     """Answers what the kernel asked for: widths for new filters from history, and new widths where they pay."""
-    now = int(state.clock[fs.TICK])
     tied = (state.active == 1) & (state.single == 0)
-    fresh = tied & (state.fresh == 1)
-    rich = asked(state)
-    load, budget = load_of(wiring, state)
-    if history is not None and fresh.any():
+    fresh, rich = tied & (state.fresh == 1), asked(state)
+    if fresh.any() or rich.any():
+        load, budget = load_of(wiring, state)
         for members in _components(state, tied, np.unique(state.component[fresh])):
-            _start(wiring, state, history, load, budget, members)
-    for members in _components(state, tied, np.unique(state.component[rich])):
-        _again(wiring, state, load, budget, members, now)
-    _watch(state, np.flatnonzero(tied & (state.shadow_half[:, 0] == 0)), now)
+            if history is not None:
+                _start(wiring, state, history.of(members), *_part(load, budget, members), members)
+        for members in _components(state, tied, np.unique(state.component[rich])):
+            _again(wiring, state, *_part(load, budget, members), members, tell or (lambda j: _counted(state, j)))
     state.fresh[:] = 0
     state.clock[fs.ASKED] = 0
     kernel.tie(wiring, state)
 
 
 def asked(state: fs.State) -> NDArray:
-    """Filters whose component has spent enough to ask what other widths would cost: bool[I·F]."""
+    """Filters whose component has sent enough, and could save enough, to ask what other widths would cost."""
     tied = (state.active == 1) & (state.single == 0)
-    return tied & (state.spent[state.component] >= state.limit[state.component])
+    root = state.component
+    return tied & (state.spent[root] > 0) & (state.spent[root] >= state.limit[root])
 
 
 def load_of(wiring: fs.Wiring, state: fs.State) -> tuple[csr_matrix, NDArray]:
@@ -60,8 +81,7 @@ def _components(state: fs.State, tied: NDArray, roots: NDArray) -> list[NDArray]
     if not len(roots):
         return []
     members = np.flatnonzero(tied & np.isin(state.component, roots))
-    order = np.argsort(state.component[members], kind="stable")
-    members = members[order]
+    members = members[np.argsort(state.component[members], kind="stable")]
     return np.split(members, np.flatnonzero(np.diff(state.component[members])) + 1)
 
 
@@ -73,52 +93,83 @@ def _part(load: csr_matrix, budget: NDArray, members: NDArray) -> tuple[csr_matr
 
 
 def _start(
-    wiring: fs.Wiring, state: fs.State, history: Curves, load: csr_matrix, budget: NDArray, members: NDArray
+    wiring: fs.Wiring, state: fs.State, curves: Curves, load: csr_matrix, budget: NDArray, members: NDArray
 ) -> None:
-    """Widths that analysed history recommends; filters it does not know are taken to be like the others."""
-    curves = history.of(members)
-    part, room = _part(load, budget, members)
-    set_widths(wiring, state, members, allocate(curves, wiring.cost[members], part, room))
+    """Widths that analysed history recommends."""
+    set_widths(wiring, state, members, allocate(curves, wiring.cost[members], load, budget))
+    state.need[members] = state.spacing[members] = SPACING
 
 
-def _again(wiring: fs.Wiring, state: fs.State, load: csr_matrix, budget: NDArray, members: NDArray, now: int) -> None:
+def _again(wiring: fs.Wiring, state: fs.State, load: csr_matrix, budget: NDArray, members: NDArray, tell: Told) -> None:
     """New widths from what the shadows have counted, if they pay."""
-    part, room = _part(load, budget, members)
     cost, current = wiring.cost[members], state.width[members]
-    state.control[members] += 1
-    curves = _counted(state, members, now)
-    wanted = allocate(curves, cost, part, room)
-    ticks = now - int(state.planned[members].max())
-    chosen = settle(current, wanted, curves, cost, part, room, control_cost=1.0, horizon_ticks=ticks)
-    gained = (chosen != current).any()
+    equal = uniform(load, budget)
+    ticks = max(int(state.clock[fs.TICK] - state.planned[members].max()), 1)
+    first = state.plans[members].max() == 0
+    if first and _gain(state.since[members], ticks, current, cost, load, budget) < GATE * cost.sum():
+        state.need[members] = 1.5 * np.maximum(state.need[members], kernel.ASK)
+        return
+    half, count, updates, window, scale = _split(tell(members))
+    state.control[members] += 1 if first else ((count.sum(axis=1) + updates) > 0).astype(np.int64)
+    width = 2.0 * np.where(half[:, :1] > 0, half, grid(np.maximum(equal, 1e-300), half.shape[1], RATIO) / 2)
+    window = window[:, None]
+    recent = _curves(width, count, updates, window, scale)
+    if not first:
+        scored = blend_costs(state.plan_width[members], equal, recent, cost) * window.max()
+        state.score[members] = FORGET * state.score[members] + scored
+    for past, new in ((state.past_count, count), (state.past_updates, updates), (state.past_ticks, window[:, 0])):
+        past[members] = FORGET * past[members] + new
+    seen = state.past_ticks[members][:, None]
+    curves = smoothed(_curves(width, state.past_count[members], state.past_updates[members], seen, scale), seen)
+    wanted = allocate(curves, cost, load, budget)
+    share = TRUST if first else BLENDS[int(np.argmin(state.score[members[0]]))]
+    chosen = settle(current, blended(wanted, equal, share), curves, cost, load, budget, 1.0, HORIZON * ticks)
+    before, after = (float((cost * expected(curves, w)).sum()) for w in (current, chosen))
     set_widths(wiring, state, members, chosen)
-    state.patience[members] = 1.0 if gained else np.minimum(2.0 * np.maximum(state.patience[members], 1.0), PATIENCE)
-    state.planned[members] = now
+    _note(state, members, wanted, before - after > QUIET * before)
+
+
+def _note(state: fs.State, members: NDArray, wanted: NDArray, gained: bool) -> None:
+    """What the next plan of a component begins with."""
+    state.plan_width[members] = wanted
+    state.plans[members] += 1
+    state.planned[members] = state.clock[fs.TICK]
     state.since[members] = 0
-    state.shadow_count[members] *= FORGET
-    state.shadow_since[members] = now - ((now - state.shadow_since[members]) * FORGET).astype(np.int64)
-    half = state.shadow_half[members]
-    off = (chosen / 2 < half[:, 2]) | (chosen / 2 > half[:, -3])
-    _watch(state, members[off & (chosen > 0)], now)
+    state.back[members] = 1.0 if gained else np.minimum(2.0 * np.maximum(state.back[members], 1.0), LONGEST)
+    state.spacing[members] = np.minimum(2.0 * np.maximum(state.spacing[members], kernel.ASK), SPACING)
+    state.need[members] = (state.spacing[members] * state.back[members]).max()
 
 
-def _counted(state: fs.State, members: NDArray, now: int) -> Curves:
-    """The cost curves of the shadows, scaled to the predictor that each filter uses."""
-    ticks = np.maximum(now - state.shadow_since[members], 1)
-    rate = state.shadow_count[members] / ticks[:, None]
-    updates = np.minimum(state.values[members] / max(now, 1), 1.0)
-    curves = Curves(2.0 * state.shadow_half[members], rate, np.maximum(updates, rate[:, 0]))
-    plain = state.rival_count[members, 0]
-    mine = state.rival_count[members, state.predictor[members]]
-    scale = np.where(plain >= 20, np.minimum(mine / np.maximum(plain, 1.0), 1.0), 1.0)
-    return Curves(
-        curves.width, curves.rate * scale[:, None], np.maximum(curves.update_rate, (rate * scale[:, None])[:, 0])
-    )
+def _gain(sent: NDArray, ticks: int, width: NDArray, cost: NDArray, load: csr_matrix, budget: NDArray) -> float:
+    """Messages that a plan might save in as many ticks again, from what was sent alone: the sites need not be asked.
+
+    Rates are drawn to their mean as far as they are as equal as chance makes them, and taken to fall as 1 / width.
+    """
+    sent = sent.astype(float)
+    mean = max(sent.mean(), 1e-9)
+    prior = mean * mean / max(sent.var() - mean, 1e-9)
+    rate = (sent + prior) / (ticks + prior * ticks / mean)
+    width = np.maximum(width, 1e-300)
+    points = grid(width, GRID, RATIO)
+    curves = Curves(points, rate[:, None] * (width[:, None] / points), 30.0 * rate)
+    saved = cost * (rate - expected(curves, allocate(curves, cost, load, budget)))
+    return float(saved.sum()) * ticks
 
 
-def _watch(state: fs.State, filters: NDArray, now: int) -> None:
-    """Shadows around the present widths, counting from here."""
-    state.shadow_half[filters] = grid(state.width[filters], state.shadow_half.shape[1]) / 2
-    state.shadow_centre[filters] = state.value[filters][:, None]
-    state.shadow_count[filters] = 0.0
-    state.shadow_since[filters] = now
+def _counted(state: fs.State, members: NDArray) -> NDArray:
+    """What the shadows of these filters say, where sites and coordinator are one process."""
+    found = np.array([told(state, j) for j in members])
+    for j in members:
+        begin(state, j)
+    return found
+
+
+def _split(found: NDArray) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
+    points = (found.shape[1] - 3) // 2
+    return found[:, :points], found[:, points : 2 * points], *found[:, 2 * points :].T
+
+
+def _curves(width: NDArray, count: NDArray, updates: NDArray, ticks: NDArray, scale: NDArray) -> Curves:
+    """Counts as rates; a filter's predictor saves about the same share at all widths."""
+    rate = count / ticks * scale[:, None]
+    return Curves(width, rate, np.maximum(rate.max(axis=1), updates / ticks[:, 0]))

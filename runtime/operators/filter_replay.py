@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 
 from deadband.compiler.lower.weights import ITEM
 from deadband.compiler.physical import AdaptiveFilter
+from deadband.compiler.planning.adaptive_filter import Curves
 from deadband.runtime.answers import filter_table
 from deadband.runtime.clock import Clock, coarse
 from deadband.runtime.context import Context
@@ -23,6 +24,7 @@ from deadband.runtime.operators import adaptive_filter as operator
 from deadband.runtime.operators.drift_blocks import TICK
 from deadband.runtime.operators.drift_replay import USABLE, constants_of, weights_runner
 from deadband.runtime.operators.filter_blocks import run_on_executors, run_on_threads
+from deadband.runtime.operators.filter_composites import compose, moments_of, padded_history
 from deadband.runtime.operators.filter_history import history_of
 from deadband.runtime.operators.filter_wiring import RunWeights
 from deadband.runtime.sources.batch import batch_of, encoded, feature_columns, feature_name
@@ -116,14 +118,16 @@ def filter_replay(
     if table is not None:
         batch = batch_of(table, plans[0].shape.stream.key, len(state.book.features))
         rows, ticks = operator.kernel_rows(state, batch, source.times, source.clock, weights)
+        history = _composed(state, history_of(state.book, known))
         planned = time.perf_counter()
-        changes = run_on_threads(state, rows, ticks, history_of(state.book, known), context.threads)
+        changes = run_on_threads(state, rows, ticks, history, context.threads)
         where = "driver"
     else:
         found, ticks = _numbered(context, state, source, weights)
+        history = _composed(state, history_of(state.book, known))
         planned = time.perf_counter()
         parallelism = context.spark.sparkContext.defaultParallelism
-        changes = run_on_executors(state, found, ticks, history_of(state.book, known), parallelism)
+        changes = run_on_executors(state, found, ticks, history, parallelism)
         found.unpersist()
         where = "executors"
     run = FilterRun(state, changes, operator.counters(state))
@@ -131,6 +135,12 @@ def filter_replay(
     return [
         FilterResult(p, i, run, source.clock, schemas[i], where, seconds, source.until) for i, p in enumerate(plans)
     ]
+
+
+def _composed(state: operator.State, history: Curves | None) -> Curves | None:
+    """Source aggregation where it is cheaper, and curves for what it made."""
+    compose(state, None if history is None else moments_of(history))
+    return padded_history(history, len(state.book.number) * len(state.book.features))
 
 
 def _numbered(

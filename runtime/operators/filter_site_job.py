@@ -67,7 +67,8 @@ SITE = T.StructType(
 
 # what a site knows, per filter; the arrays after the gap have several columns
 _FILTER = (
-    "value", "centre", "width", "step", "decay", "active", "dense", "seen", "predictor", "shadow_since", "values",
+    "value", "centre", "width", "step", "decay", "active", "dense", "seen", "predictor", "shadow_since",
+    "shadow_updates", "values",
 )  # fmt: skip
 _WIDE = (
     "site", "rival_centre", "rival_step", "rival_decay", "rival_count", "shadow_half", "shadow_centre", "shadow_count",
@@ -192,6 +193,7 @@ def _site_wiring(task: Task, number: NDArray) -> fs.Wiring:
         feature_slot=by_feature.astype(np.int64),
         target_start=np.zeros(2, np.int64),
         target_slot=none,
+        target_load=np.zeros(0),
         target_cell=np.zeros(1, np.int32),
         target_group=np.zeros(1, np.int32),
         cell_start=np.array([0, 1], np.int64),
@@ -263,7 +265,8 @@ def _announced(task: Task, rows: pa.Table, state: pa.Table, known: NDArray, tota
 
 def _messages(task: Task, sent: Sent, number: NDArray, schema: pa.Schema) -> pa.Table:
     rounds = sent.tick * ROUND + sent.phase
-    sent = Sent(*(c[rounds >= task.since] for c in sent[:-1]), sent.counts)
+    fresh = rounds >= task.since
+    sent = Sent._make([*(column[fresh] for column in sent[:-1]), sent.counts])
     presence = sent.code < 0
     item = np.where(presence, -sent.code - 1, sent.code // task.features)
     numbers = [
@@ -337,7 +340,7 @@ def sent_of(table: pa.Table, features: int) -> tuple[Sent, NDArray]:
     vectors = np.zeros((n, features))
     vectors[~single] = flat[at[~single][:, None] + np.arange(features)]
     asked = counts[NUMBER].to_numpy() * features + counts["feature"].to_numpy() if len(counts) else np.zeros(0)
-    told = np.array(counts["numbers"].to_pylist()) if len(counts) else np.zeros((0, 2 * GRID))
+    told = np.array(counts["numbers"].to_pylist()) if len(counts) else np.zeros((0, 3 + 2 * GRID))
     refused = table.filter(pa.array(kind == REFUSED))
     found = Sent(
         tick=messages["tick"].to_numpy(),

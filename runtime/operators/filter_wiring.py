@@ -70,8 +70,10 @@ class Book:
     target: Table = field(default_factory=lambda: _table(cell=int, group=int))
     cell: Table = field(default_factory=lambda: _table(plan=int, query=int, answer=int, target=int))
     group: Table = field(default_factory=lambda: _table(plan=int, row=int, first=int))
+    member: Table = field(default_factory=lambda: _table(item=int, slot=int, composite=int, weight=float))
     cost: NDArray = field(default_factory=lambda: np.zeros(0))  # per item, of a message
     rate: NDArray = field(default_factory=lambda: np.zeros(0))  # per item, the most a value changes a second
+    site: NDArray = field(default_factory=lambda: np.zeros(0, np.int64))  # per item, where it has a site of its own: -1
 
     def __getstate__(self) -> dict:
         """Plans are not saved: who loads a book has them, and gives them back with `attach`."""
@@ -108,6 +110,7 @@ class Book:
             self._wire(p, run(numbered))
         self.cost = np.append(self.cost, np.ones(len(rows)))
         self.rate = np.append(self.rate, np.zeros(len(rows)))
+        self.site = np.append(self.site, np.full(len(rows), -1))
 
     def rewire(self, weights: Sequence[RunWeights]) -> None:
         """Wires all keys anew, for static tables that have changed; groups keep their numbers."""
@@ -272,6 +275,7 @@ def wire(book: Book, lateness: float) -> kernel.Wiring:
         feature_slot=by_feature.astype(np.int64),
         target_start=target_start,
         target_slot=value_slot[by_target],
+        target_load=np.abs(book.value["weight"][by_target]),
         target_cell=book.target["cell"].astype(np.int32),
         target_group=book.target["group"].astype(np.int32),
         cell_start=cell_start,

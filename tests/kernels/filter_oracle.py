@@ -59,7 +59,7 @@ class Case:
         cells = [c for group in self.groups for c in group]
         value = sorted((i * V + v, t, w) for i, v, t, w in self.value_edges)
         flag = sorted((i * K + k, t, total, w) for i, k, total, t, w in self.flag_edges)
-        by_target = sorted((t, s) for s, t, _ in value)
+        by_target = sorted((t, s, abs(w)) for s, t, w in value)
         cell_of = [int(first[g]) + c for g, c in self.targets]
         by_feature = sorted((f, v) for v, (f, _) in enumerate(self.values))
         return fs.Wiring(
@@ -76,8 +76,9 @@ class Case:
             flag_weight=np.array([w for *_, w in flag], np.float64),
             feature_start=starts([f for f, _ in by_feature], F),
             feature_slot=np.array([v for _, v in by_feature], np.int64),
-            target_start=starts([t for t, _ in by_target], len(self.targets)),
-            target_slot=np.array([s for _, s in by_target], np.int64),
+            target_start=starts([t for t, *_ in by_target], len(self.targets)),
+            target_slot=np.array([s for _, s, _ in by_target], np.int64),
+            target_load=np.array([w for *_, w in by_target], np.float64),
             target_cell=np.array(cell_of, np.int32),
             target_group=np.array([g for g, _ in self.targets], np.int32),
             cell_start=starts(cell_of, len(cells)),

@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 from numba import njit
 
 from deadband.runtime.kernels.cost_curves import (
+    DRIFT,
     LAST,
     MEAN,
     PREDICTORS,
+    SITE,
     TREND,
     advance,
     counts,
@@ -80,7 +82,7 @@ def test_counts_of_plain_filters(history):
 
 
 @settings(max_examples=60, deadline=None)
-@given(histories(), st.sampled_from((TREND, MEAN)))
+@given(histories(), st.sampled_from((TREND, MEAN, DRIFT)))
 def test_counts_with_predictors(history, predictor):
     ticks, values, start, width = history
     found = counts(ticks, values, start, width, predictor)
@@ -107,7 +109,7 @@ def test_watch_counts_as_the_batch_does():
 
 @njit
 def _watched_predictors(x, half):
-    site, shape = np.zeros((1, 6)), (1, 3)
+    site, shape = np.zeros((1, SITE)), (1, PREDICTORS)
     at, step, decay, count = np.full(shape, x[0]), np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for k in range(len(x)):
         learn(x[k], 0, site)
@@ -126,21 +128,29 @@ def test_each_predictor_wins_on_its_own_data():
     rng = np.random.default_rng(0)
     n = 5000
     noise = rng.normal(size=n)
-    ramps = np.cumsum(np.repeat(rng.normal(0, 1, n // 100), 100)) + 0.2 * noise
+    ramps = np.cumsum(np.repeat(rng.normal(0, 1, n // 100), 100))
     spent = {
         name: [int(counts(np.arange(n), x, np.array([0, n]), np.array([[6.0]]), p)[0, 0]) for p in range(PREDICTORS)]
-        for name, x in {"walk": np.cumsum(noise), "ramps": ramps, "noise": 2 * noise}.items()
+        for name, x in {
+            "walk": np.cumsum(noise),
+            "ramps": ramps,
+            "noisy": ramps + 0.5 * noise,
+            "noise": 2 * noise,
+        }.items()
     }
     assert min(spent["walk"]) >= 0.97 * spent["walk"][LAST]
     assert spent["ramps"][TREND] < 0.5 * spent["ramps"][LAST]
+    assert spent["noisy"][DRIFT] < 0.7 * spent["noisy"][LAST]
     assert spent["noise"][MEAN] < 0.8 * spent["noise"][LAST]
 
 
 def test_pick_needs_a_clear_gain():
-    assert pick(LAST, np.array([100.0, 50.0, 90.0])) == TREND
-    assert pick(LAST, np.array([100.0, 95.0, 99.0])) == LAST
-    assert pick(LAST, np.array([3.0, 0.0, 0.0])) == LAST
-    assert pick(TREND, np.array([100.0, 180.0, 120.0])) == LAST
+    assert pick(LAST, np.array([100.0, 50.0, 90.0, 99.0])) == TREND
+    assert pick(LAST, np.array([100.0, 95.0, 99.0, 96.0])) == LAST
+    assert pick(LAST, np.array([3.0, 1.0, 1.0, 1.0])) == LAST
+    assert pick(TREND, np.array([100.0, 180.0, 120.0, 120.0])) == LAST
+    count = np.array([300.0, 300.0, 300.0, 290.0])
+    assert pick(MEAN, count) == MEAN and count.tolist() == [150.0, 150.0, 150.0, 145.0]
 
 
 def test_advance_follows_the_closed_form():
