@@ -1,5 +1,6 @@
 """ANALYZE STREAM: counts against plain Python, statistics saved and loaded, and what EXPLAIN and replays make of them."""
 
+import json
 import math
 from itertools import pairwise
 from types import SimpleNamespace
@@ -310,5 +311,31 @@ def test_a_file_that_analyses_and_runs(spark, tmp_path):
         assert done.exit_code == 0, done.output
         assert ("changes_per_tick" in done.output) == ("ANALYZE" in text)
         done = CliRunner().invoke(main, ["run", str(tmp_path / "file.sql"), "--json"], obj=spark.newSession())
-        counted.append(pd.io.json.ujson_loads(done.output)["report"]["queries"]["total"]["messages"])
+        counted.append(json.loads(done.output)["report"]["queries"]["total"]["messages"])
     assert counted[1] == counted[2] < counted[0]
+
+
+def test_explain_of_a_file_that_analyses(spark, tmp_path):
+    """The stream has no source: what the table tells is all there is."""
+    walks(6, ticks=300).to_parquet(tmp_path / "past.parquet")
+    stream = WALKS.replace("USING table OPTIONS (name 'past')", "")
+    table = f"CREATE TEMPORARY VIEW past USING parquet OPTIONS (path '{tmp_path}/past.parquet')"
+    (tmp_path / "file.sql").write_text(f"{stream}; {table}; {TOTAL}; ANALYZE STREAM walks FROM past;")
+    command = ["explain", str(tmp_path / "file.sql"), "--format", "json"]
+    done = CliRunner().invoke(main, command, obj=spark.newSession(), catch_exceptions=False)
+    assert json.loads(done.output)[0]["plan"]["estimate"]["ticks"] == 300
+
+
+@pytest.mark.parametrize("analysed", [False, True])
+def test_explain_with_costs_rates_and_sites(db, analysed):
+    rows = walks(7, ticks=200, items=6)
+    rows["site"], rows["price"], rows["pace"] = rows["k"].str[-1].astype(int) % 2, 2.0, 0.5
+    db.register("past", rows)
+    stream = "CREATE STREAM walks (k STRING, v DOUBLE, site INT, price DOUBLE, pace DOUBLE, at INT) KEY (k) TIMESTAMP BY at LATENESS INTERVAL '1' SECOND SOURCE BY (site)"
+    db.sql(f"{stream} USING table OPTIONS (name 'past', message_cost 'price', change_rate 'pace'); {TOTAL}")
+    if analysed:
+        db.sql("ANALYZE STREAM walks")
+    plan = db.explain("total").json["plan"]
+    assert plan["estimate"]["updates"] == 1200 and 0 < plan["estimate"]["messages"] < plan["estimate"]["baseline"]
+    ((used, allowed),) = [b.removeprefix("total: ").split(" of ") for b in plan["detail"]["budgets"]]
+    assert float(used) == pytest.approx(float(allowed)) == pytest.approx(200 - 6 * 2 * 1 * 0.5)  # less the padding
