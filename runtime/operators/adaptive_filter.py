@@ -247,7 +247,7 @@ def counters(state: State) -> Counters:
     later = np.maximum(totals.changes - (totals.alive != fs.NEVER), 0)
     filtered, composite = np.zeros(len(book.number), bool), np.zeros(len(book.number), bool)
     filtered[book.value["item"]] = True
-    composite[len(book.number) - len(np.unique(book.member["composite"])) :] = True
+    composite[book.composite["item"]] = True
     plain = np.where(filtered | composite, 0, later)
     values = np.where(np.repeat(composite, F), 0, totals.values)
 

@@ -21,10 +21,10 @@ from scipy.sparse.csgraph import connected_components
 from deadband.compiler.lower.weights import ITEM
 from deadband.compiler.planning.adaptive_filter import GRID, Curves
 from deadband.runtime.kernels import filter_state as fs
-from deadband.runtime.kernels.source_aggregates import with_composites
+from deadband.runtime.kernels.source_aggregates import Composites, with_composites
 from deadband.runtime.operators.adaptive_filter import Changes, State, changes_of, method_of, run
 from deadband.runtime.operators.drift_blocks import BLOCK_WORK, TICK
-from deadband.runtime.operators.filter_composites import composite_edges
+from deadband.runtime.operators.filter_composites import composites_of
 from deadband.runtime.operators.filter_wiring import Book, Table, wire
 from deadband.runtime.sources.batch import features_of
 from deadband.runtime.sources.clean import DELETED
@@ -45,7 +45,7 @@ class Block:
     groups: NDArray
     wiring: fs.Wiring
     history: Curves | None
-    composites: tuple | None  # as with_composites wants them
+    composites: Composites | None
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,8 @@ def _block(state: State, history: Curves | None, items: NDArray, groups: NDArray
     value = _taken(book.value, np.flatnonzero(new_item[book.value["item"]] >= 0))
     flag = _taken(book.flag, np.flatnonzero(new_item[book.flag["item"]] >= 0))
     member = _taken(book.member, np.flatnonzero(new_item[book.member["item"]] >= 0))
-    composite = np.unique(member["composite"], return_inverse=True)[1]
+    made = np.flatnonzero(new_item[book.composite["item"]] >= 0) if len(book.composite) else np.zeros(0, np.int64)
+    new_made = _renumbered(made, len(book.composite))
     is_rows = flag["total"] == fs.ROWS_TOTAL
     ends = np.where(is_rows, new_group[np.where(is_rows, flag["target"], 0)], -1)
     ends[~is_rows] = new_target[flag["target"][~is_rows]]
@@ -101,7 +102,8 @@ def _block(state: State, history: Curves | None, items: NDArray, groups: NDArray
         ),
         cell=_taken(book.cell, cells),
         group=_with(_taken(book.group, groups), first=new_cell[book.group["first"][groups]]),
-        member=_with(member, item=new_item[member["item"]], composite=composite),
+        member=_with(member, item=new_item[member["item"]], composite=new_made[member["composite"]]),
+        composite=_with(_taken(book.composite, made), item=new_item[book.composite["item"][made]]),
         cost=book.cost[items],
         rate=book.rate[items],
         site=book.site[items],
@@ -109,7 +111,7 @@ def _block(state: State, history: Curves | None, items: NDArray, groups: NDArray
     features = len(book.features)
     filters = (items[:, None] * features + np.arange(features)).reshape(-1)
     known = None if history is None else history.of(filters)
-    return Block(items, groups, wire(part, lateness), known, composite_edges(part) if len(part.member) else None)
+    return Block(items, groups, wire(part, lateness), known, composites_of(part))
 
 
 def _group_of_cells(book: Book) -> NDArray:
@@ -135,8 +137,9 @@ def run_on_threads(state: State, rows: fs.Rows, times: NDArray, history: Curves 
     method = method_of(state)
     work = len(rows.item) * (1 + len(state.book.value) // max(len(state.book.number), 1))
     if threads == 1 or work < BLOCK_WORK:
-        if len(state.book.member):
-            rows = with_composites(rows, *composite_edges(state.book))
+        composites = composites_of(state.book)
+        if composites is not None:
+            rows = with_composites(rows, composites)
         return changes_of(run(state.wiring, state.totals, rows, method, history), times)
     blocks = cut(state, history, threads)
     with ThreadPoolExecutor(len(blocks)) as pool:
@@ -172,7 +175,7 @@ def run_on_executors(
 def _run(block: Block, rows: fs.Rows, method: str) -> Ran:
     totals = fs.new_state(block.wiring, len(block.items), GRID)
     if block.composites is not None:
-        rows = with_composites(rows, *block.composites)
+        rows = with_composites(rows, block.composites)
     emitted = run(block.wiring, totals, rows, method, block.history)
     names = (*_PER_FILTER, *_PER_ITEM, "reports", "wide")
     return Ran(emitted, {name: getattr(totals, name) for name in names})

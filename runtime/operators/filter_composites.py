@@ -14,67 +14,97 @@ from scipy.sparse.csgraph import connected_components
 
 from deadband.compiler.planning.adaptive_filter import Curves, random_walk
 from deadband.runtime.kernels import filter_state as fs
+from deadband.runtime.kernels.source_aggregates import Composites
 from deadband.runtime.operators.adaptive_filter import State, rewire
 from deadband.runtime.operators.filter_wiring import Book, Table
+from deadband.runtime.operators.wiring import columns_of
 
-__all__ = ["compose", "composite_edges", "moments_of", "padded_history"]
+__all__ = ["compose", "composites_of", "moments_of", "padded_history"]
 
 FLIPS = 50  # answers of one component that are tried one by one
 
 
-def compose(state: State, variance: NDArray | None) -> int:
-    """Puts items together where that is cheaper; the number of composites. variance: per filter, None: all equal."""
-    if not state.book.plans[0].shape.stream.source_by or state.book.plans[0].method == "none":
-        return 0
-    filters = len(state.book.number) * len(state.book.features)
-    chosen = _chosen(state, state.book.site, np.ones(filters) if variance is None else variance)
-    if not len(chosen):
-        return 0
+def compose(state: State, variance: NDArray | None) -> bool:
+    """Puts items together where that is cheaper now; true when that is not what it was. variance: None: all equal."""
     book = state.book
-    first, (feature, needs) = len(book.number), (0, 1)
-    if (feature, needs) not in book.slots:
-        book.slots.append((feature, needs))
-    number = np.full(len(book.target), -1)
-    number[chosen] = np.arange(len(chosen))
-    mine = number[book.value["target"]] >= 0
-    book.member = Table(
-        {
-            "item": book.value["item"][mine],
-            "slot": book.value["slot"][mine],
-            "composite": number[book.value["target"][mine]],
-            "weight": book.value["weight"][mine],
-        }
+    if not book.plans[0].shape.stream.source_by or book.plans[0].method == "none":
+        return False
+    before = book.composite["target"]
+    _take_apart(book)
+    filters = len(book.number) * len(book.features)
+    rewire(state)
+    chosen = _chosen(state, np.ones(filters) if variance is None else variance)
+    _put_together(book, chosen)
+    rewire(state)
+    return not np.array_equal(chosen, before)
+
+
+def _take_apart(book: Book) -> None:
+    """The book as if there were no composites; their numbers stay theirs."""
+    real = ~np.isin(book.value["item"], book.composite["item"])
+    book.value = Table({name: column[real] for name, column in book.value.columns.items()})
+    member, target = book.member, book.composite["target"]
+    book.value.add(
+        item=member["item"], slot=member["slot"], target=target[member["composite"]], weight=member["weight"]
+    )
+    book.member = Table({name: column[:0] for name, column in member.columns.items()})
+    book.composite = Table({name: column[:0] for name, column in book.composite.columns.items()})
+
+
+def _put_together(book: Book, chosen: NDArray) -> None:
+    """The sums of these targets become items of their own, each with feature 0."""
+    if not len(chosen):
+        return
+    slot = (0, 1)
+    if slot not in book.slots:
+        book.slots.append(slot)
+    of = np.full(len(book.target), -1)
+    of[chosen] = np.arange(len(chosen))
+    mine = of[book.value["target"]] >= 0
+    sites = np.full(len(chosen), -1)
+    sites[of[book.value["target"][mine]]] = book.site[book.value["item"][mine]]
+    book.member.add(
+        item=book.value["item"][mine],
+        slot=book.value["slot"][mine],
+        composite=of[book.value["target"][mine]],
+        weight=book.value["weight"][mine],
     )
     book.value = Table({name: column[~mine] for name, column in book.value.columns.items()})
-    slot = np.full(len(chosen), book.slots.index((feature, needs)))
-    book.value.add(item=first + np.arange(len(chosen)), slot=slot, target=chosen, weight=np.ones(len(chosen)))
-    for t in chosen:
-        book.number["__composite", int(t)] = len(book.number)
-    book.cost = np.append(book.cost, np.ones(len(chosen)))
-    book.rate = np.append(book.rate, np.zeros(len(chosen)))
-    book.site = np.append(book.site, np.full(len(chosen), -1))
-    rewire(state)
-    return len(chosen)
+    new = [t for t in chosen if ("__composite", int(t)) not in book.number]
+    book.number.update({("__composite", int(t)): len(book.number) + k for k, t in enumerate(new)})
+    book.cost = np.append(book.cost, np.ones(len(new)))
+    book.rate = np.append(book.rate, np.zeros(len(new)))
+    book.site = np.append(book.site, np.full(len(new), -1))
+    number = np.array([book.number["__composite", int(t)] for t in chosen])
+    book.composite.add(item=number, target=chosen, site=sites)
+    book.value.add(
+        item=number, slot=np.full(len(chosen), book.slots.index(slot)), target=chosen, weight=np.ones(len(chosen))
+    )
 
 
-def composite_edges(book: Book) -> tuple[tuple[NDArray, NDArray], tuple[NDArray, NDArray, NDArray], int]:
-    """What `with_composites` wants: slots, edges from items to composites, and the first composite's number."""
+def composites_of(book: Book) -> Composites | None:
+    """Which items add to which composites, for rows numbered as in the book; None: there are none."""
+    if not len(book.composite):
+        return None
     values = [k for k, (feature, _) in enumerate(book.slots) if feature is not None]
     local = np.zeros(len(book.slots), np.int64)
     local[values] = np.arange(len(values))
-    first = len(book.number) - len(np.unique(book.member["composite"]))
-    slot = book.member["item"] * len(values) + local[book.member["slot"]]
-    order = np.argsort(slot, kind="stable")
-    start = np.zeros(first * len(values) + 1, np.int64)
-    np.cumsum(np.bincount(slot, minlength=first * len(values)), out=start[1:])
-    features = np.array([book.slots[k][0] for k in values], np.int64)
-    needs = np.array([book.slots[k][1] for k in values], np.uint64)
-    return (features, needs), (start, book.member["composite"][order], book.member["weight"][order]), first
+    start, order = columns_of(
+        book.member["item"] * len(values) + local[book.member["slot"]], len(book.number) * len(values)
+    )
+    return Composites(
+        feature=np.array([book.slots[k][0] for k in values], np.int64),
+        needs=np.array([book.slots[k][1] for k in values], np.uint64),
+        start=start,
+        composite=book.member["composite"][order],
+        weight=book.member["weight"][order],
+        number=book.composite["item"],
+    )
 
 
 def padded_history(history: Curves | None, filters: int) -> Curves | None:
     """Curves for composites too; each is alone in its answer, so that any curve gives it the whole bound."""
-    if history is None or len(history.width) == filters:
+    if history is None or len(history.width) >= filters:
         return history
     rows = np.append(np.arange(len(history.width)), np.zeros(filters - len(history.width), np.int64))
     return history.of(rows)
@@ -90,7 +120,7 @@ def moments_of(history: Curves) -> NDArray:
     return moments
 
 
-def _chosen(state: State, sites: NDArray, variance: NDArray) -> NDArray:
+def _chosen(state: State, variance: NDArray) -> NDArray:
     """The targets that are filtered as one item at their site."""
     book, features = state.book, len(state.book.features)
     feature = np.array([-1 if f is None else f for f, _ in book.slots])[book.value["slot"]]
@@ -100,7 +130,7 @@ def _chosen(state: State, sites: NDArray, variance: NDArray) -> NDArray:
         shape=(len(book.target), len(book.number) * features),
     )
     kind = state.wiring.cell_kind[book.target["cell"]]
-    site = sites[book.value["item"]]
+    site = book.site[book.value["item"]]
     lowest, highest = np.full(len(book.target), np.iinfo(np.int64).max), np.full(len(book.target), -1)
     np.minimum.at(lowest, book.value["target"], site)
     np.maximum.at(highest, book.value["target"], site)

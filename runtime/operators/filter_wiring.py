@@ -70,6 +70,7 @@ class Book:
     target: Table = field(default_factory=lambda: _table(cell=int, group=int))
     cell: Table = field(default_factory=lambda: _table(plan=int, query=int, answer=int, target=int))
     group: Table = field(default_factory=lambda: _table(plan=int, row=int, first=int))
+    composite: Table = field(default_factory=lambda: _table(item=int, target=int, site=int))
     member: Table = field(default_factory=lambda: _table(item=int, slot=int, composite=int, weight=float))
     cost: NDArray = field(default_factory=lambda: np.zeros(0))  # per item, of a message
     rate: NDArray = field(default_factory=lambda: np.zeros(0))  # per item, the most a value changes a second
