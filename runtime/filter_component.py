@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -29,7 +29,8 @@ from deadband.runtime.context import Context
 from deadband.runtime.kernels.filter_live import Events, Sent
 from deadband.runtime.operators import adaptive_filter as operator
 from deadband.runtime.operators.drift_replay import constants_of, weights_runner
-from deadband.runtime.operators.filter_change import change, refresh
+from deadband.runtime.operators.filter_change import change, refresh, sum_again
+from deadband.runtime.operators.filter_composites import compose, composites_of
 from deadband.runtime.operators.filter_live import coordinate, no_events
 from deadband.runtime.operators.filter_replay import filter_figures
 from deadband.runtime.operators.filter_site_job import (
@@ -38,6 +39,7 @@ from deadband.runtime.operators.filter_site_job import (
     KIND,
     NUMBER,
     SITE,
+    SITE_HASH,
     STATE,
     VALUES,
     Task,
@@ -280,6 +282,9 @@ class FilterComponent:
         features = [found[f"__f{i}"].fill_null(float("nan")).to_numpy() for i in range(len(book.features))]
         first_values = np.column_stack(features) if features else np.zeros((len(found), 0))
         numbers = operator.learn(state.filters, found.select(key), first_values, self._weights)
+        if compose(state.filters, None) and state.sites >= 0:
+            sum_again(state.filters)
+            state.announce = True
         rows = zip(*(found[k].to_pylist() for k in key), strict=True)
         return dict(zip(rows, numbers.tolist(), strict=True))
 
@@ -311,15 +316,30 @@ class FilterComponent:
             old=old,
             old_features=len(state.features),
             events=no_events(),
+            composites=composites_of(book),
         )
 
     def _job(self, state: FilterState, closed: DataFrame, task: Task) -> DataFrame:
         """The sites of all partitions: messages and new state."""
         features = feature_columns(state.filters.book.features)
-        sites = self._read(state.sites, site_schema(self._schema), "sites").select("*", *features)
+        sites = self._read(state.sites, site_schema(self._schema), "sites")
         shared = self.context.spark.sparkContext.broadcast(task)
-        site = list(self.stream.source_by or self.stream.key)
-        return site_job(closed.select("*", *features), sites, self._schema, site, shared)
+        rows = self._placed(closed, sites if state.sites >= 0 else None)
+        return site_job(rows.select("*", *features), sites.select("*", *features), self._schema, shared)
+
+    def _placed(self, rows: DataFrame, sites: DataFrame | None) -> DataFrame:
+        """Rows with the site of their key: what SOURCE BY said in its first row."""
+        by = self.stream.source_by or self.stream.key
+        own = F.xxhash64(*(F.col(quoted(c)) for c in by))
+        if set(by) <= set(self.stream.key):
+            return rows.withColumn(SITE_HASH, own)
+        key = [F.col(quoted(k)) for k in self.stream.key]
+        first = F.min_by(own, F.struct(TIME, BATCH, SEQ)).over(Window.partitionBy(*key))
+        if sites is None:
+            return rows.withColumn(SITE_HASH, first)
+        known = sites.where(key[0].isNotNull()).select(*key, F.col(SITE_HASH).alias("__known"))
+        placed = rows.join(known, list(self.stream.key), "left")
+        return placed.withColumn(SITE_HASH, F.coalesce(F.col("__known"), first)).drop("__known")
 
     # the tables in the checkpoint folder
 

@@ -259,6 +259,11 @@ def counters(state: State) -> Counters:
             np.add.at(found, of_filter, per_filter[filters])
         return found
 
+    baseline = summed(plain + totals.arrivals, values)
+    if len(book.member):  # what composites are made of would have been sent
+        of_member = target_query[book.composite["target"][book.member["composite"]]]
+        pairs = np.setdiff1d(book.member["item"] * queries + of_member, filters // F * queries + of_filter)
+        np.add.at(baseline, pairs % queries, later[pairs // queries])
     reported = np.zeros(queries, np.int64)
     np.add.at(reported, query_of_group, totals.reports)
     return Counters(
@@ -268,7 +273,7 @@ def counters(state: State) -> Counters:
         messages=summed(totals.arrivals, totals.messages),
         control=summed(None, totals.control),
         reported=reported,
-        baseline=summed(plain + totals.arrivals, values),
+        baseline=baseline,
         total={
             "updates": int(state.rows.sum()),
             "initial": int((totals.alive != fs.NEVER).sum()),

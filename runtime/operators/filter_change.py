@@ -13,9 +13,10 @@ from deadband.compiler.physical import AdaptiveFilter
 from deadband.runtime.kernels import adaptive_filter as kernel
 from deadband.runtime.kernels import filter_state as fs
 from deadband.runtime.operators.adaptive_filter import State, init, rewire
+from deadband.runtime.operators.filter_composites import compose
 from deadband.runtime.operators.filter_wiring import Book, RunWeights
 
-__all__ = ["change", "refresh"]
+__all__ = ["change", "refresh", "sum_again"]
 
 
 def refresh(state: State, weights: Sequence[RunWeights]) -> None:
@@ -24,6 +25,12 @@ def refresh(state: State, weights: Sequence[RunWeights]) -> None:
         return
     state.book.rewire(weights)
     rewire(state)
+    compose(state, None)
+    sum_again(state)
+
+
+def sum_again(state: State) -> None:
+    """Sums from what is known of the filters; those that are new to their targets join at the next tick."""
     kernel.sum_anew(state.wiring, state.totals)
     kernel.touch_all(state.totals)
     _admit_later(state.totals)
@@ -46,13 +53,14 @@ def change(
     fresh = init(plans, constants)
     if old.keys is not None:
         fresh.book.learn(old.keys, weights)
-        fresh.book.cost, fresh.book.rate = old.cost, old.rate
+        there = np.array([old.number[k] for k in fresh.book.number], np.int64)
+        fresh.book.cost, fresh.book.rate, fresh.book.site = old.cost[there], old.rate[there], old.site[there]
         rewire(fresh)
         _carry(state, fresh)
-        kernel.sum_anew(fresh.wiring, fresh.totals)
-        kernel.touch_all(fresh.totals)
-        _admit_later(fresh.totals)
+        compose(fresh, None)
+        sum_again(fresh)
     state.book, state.wiring, state.totals = fresh.book, fresh.wiring, fresh.totals
+    state.rows, state.refused = fresh.rows, fresh.refused
     return True
 
 
@@ -66,19 +74,21 @@ def _asks(plan: AdaptiveFilter) -> tuple:
 def _carry(state: State, fresh: State) -> None:
     """Filters by key and feature, reports by query and group."""
     old, new = state.book, fresh.book
-    items, before, after = len(old.number), len(old.features), len(new.features)
+    before, after = len(old.features), len(new.features)
     kept = [(old.features.index(f), k) for k, f in enumerate(new.features) if f in old.features]
-    source = (np.arange(items)[:, None] * before + [a for a, _ in kept]).reshape(-1).astype(np.int64)
-    target = (np.arange(items)[:, None] * after + [b for _, b in kept]).reshape(-1).astype(np.int64)
+    there = np.array([old.number[k] for k in new.number], np.int64)
+    here = np.array(list(new.number.values()), np.int64)
+    source = (there[:, None] * before + [a for a, _ in kept]).reshape(-1).astype(np.int64)
+    target = (here[:, None] * after + [b for _, b in kept]).reshape(-1).astype(np.int64)
     for name in fs.PER_FILTER:
         getattr(fresh.totals, name)[target] = getattr(state.totals, name)[source]
     for name in ("alive", "arrivals", "changes"):
-        getattr(fresh.totals, name)[:items] = getattr(state.totals, name)
-    fresh.totals.present[:items] = _moved(state.totals.present, kept)
+        getattr(fresh.totals, name)[here] = getattr(state.totals, name)[there]
+    fresh.totals.present[here] = _moved(state.totals.present, kept)[there]
     fresh.totals.clock[fs.TICK] = state.totals.clock[fs.TICK]
     moving = np.flatnonzero(fresh.totals.dense).astype(np.int32)
     fresh.totals.moving[: len(moving)], fresh.totals.clock[fs.MOVING] = moving, len(moving)
-    fresh.rows, fresh.refused = state.rows, state.refused
+    fresh.rows[here], fresh.refused[here] = state.rows[there], state.refused[there]
     known = {group: g for g, group in enumerate(_group_names(old))}
     for g, group in enumerate(_group_names(new)):
         if group not in known:

@@ -135,10 +135,14 @@ def _chosen(state: State, variance: NDArray) -> NDArray:
     np.minimum.at(lowest, book.value["target"], site)
     np.maximum.at(highest, book.value["target"], site)
     several = np.diff(load.indptr) > 1
-    fit = np.flatnonzero(several & (lowest == highest) & (lowest >= 0) & ((kind == fs.SUM) | (kind == fs.AVG)))
+    fixed = state.wiring.cell_percent[book.target["cell"]] == 0
+    linear = (kind == fs.SUM) | (kind == fs.AVG)
+    fit = np.flatnonzero(several & fixed & linear & (lowest == highest) & (lowest >= 0))
     if not len(fit):
         return fit
     bound = state.wiring.cell_bound[book.target["cell"]]
+    percent = state.wiring.cell_percent[book.target["cell"]] == 1
+    bound = np.where(percent, 1e6 * (bound[~percent].max(initial=0.0) + 1.0), bound)  # not known before the answer is
     members = np.diff(load.indptr)
     budget = np.where(kind == fs.AVG, bound * members, bound)
     _, label = connected_components(load.T @ load + csr_matrix((load.shape[1],) * 2), directed=False)

@@ -22,9 +22,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from deadband.compiler.planning.adaptive_filter import GRID
 from deadband.runtime.kernels import filter_state as fs
 from deadband.runtime.kernels.filter_live import ROUND, Events, Sent, run_sites
+from deadband.runtime.kernels.source_aggregates import Composites, with_composites
 from deadband.runtime.sources.batch import encoded, features_of, last_of_each
 from deadband.runtime.sources.clean import DELETED, SEQ, TIME
-from deadband.runtime.sources.frames import quoted
 
 __all__ = [
     "BATCH",
@@ -42,7 +42,7 @@ __all__ = [
 
 KIND, NUMBER, BATCH = "__kind", "__number", "__batch"
 BLOB, VALUES, CHANGES = "__blob", "__values", "__changes"
-PART = "__part"
+SITE_HASH, PART = "__site", "__part"
 STATE, MESSAGE, COUNTS, REFUSED = 0, 1, 2, 3  # kinds of rows that come out
 
 _OUT = T.StructType(
@@ -62,6 +62,7 @@ SITE = T.StructType(
         T.StructField(BLOB, T.BinaryType()),  # what the site knows
         T.StructField(VALUES, T.ArrayType(T.LongType())),  # that arrived, by feature
         T.StructField(CHANGES, T.LongType()),  # rows that arrived
+        T.StructField(SITE_HASH, T.LongType()),  # of its site, as its first row had it
     ]
 )
 
@@ -97,6 +98,7 @@ class Task:
     old: NDArray | None  # the features before they changed, by new number, -1: new; None: they did not
     old_features: int
     events: Events
+    composites: Composites | None
     since: int = 0  # rounds before this are known at the driver: tick · ROUND + phase
 
     @property
@@ -112,10 +114,10 @@ def site_schema(stream: T.StructType) -> T.StructType:
     return T.StructType([*stream.fields, T.StructField(NUMBER, T.LongType()), *SITE.fields])
 
 
-def site_job(rows: DataFrame, sites: DataFrame, stream: T.StructType, site: list[str], task: Broadcast) -> DataFrame:
-    """Messages and new state of all sites; rows and sites come with their features."""
+def site_job(rows: DataFrame, sites: DataFrame, stream: T.StructType, task: Broadcast) -> DataFrame:
+    """Messages and new state of all sites; rows and sites come with their features and SITE_HASH."""
     parts = rows.sparkSession.sparkContext.defaultParallelism
-    part = F.pmod(F.hash(*(F.col(quoted(c)) for c in site)), F.lit(parts)).alias(PART)
+    part = F.pmod(F.col(SITE_HASH), F.lit(parts)).alias(PART)
     schema = T.StructType([*_OUT.fields, *SITE.fields, *stream.fields])
 
     def run(left: pa.Table, right: pa.Table) -> pa.Table:
@@ -129,6 +131,8 @@ def _run_partition(task: Task, rows: pa.Table, state: pa.Table) -> pa.Table:
     """The sites of one partition: their messages and new state."""
     own = [rows.schema.field(c) for c in task.columns]
     schema = pa.schema([*to_arrow_schema(_OUT, timezone="UTC"), *to_arrow_schema(SITE, timezone="UTC"), *own])
+    is_sum = pc.is_null(state[task.key[0]])
+    sums, state = state.filter(is_sum), state.filter(pc.invert(is_sum))
     keys = pa.concat_tables([t.select(list(task.key)) for t in (state, rows)]).combine_chunks()
     if not len(keys):
         return schema.empty_table()
@@ -138,10 +142,16 @@ def _run_partition(task: Task, rows: pa.Table, state: pa.Table) -> pa.Table:
     number[known] = state[NUMBER].to_numpy()
     for k in np.flatnonzero(number < 0):
         number[k] = task.numbers[tuple(c[int(first[k])].as_py() for c in keys.columns)]
+    items = len(number)
+    composites, made = _own_composites(task, number)
+    number = np.concatenate((number, made))
     wiring = _site_wiring(task, number)
-    totals = fs.new_state(wiring, len(first), GRID)
-    totals = totals._replace(log=np.zeros(len(first) * (task.features + 1) + 1, np.int32))
-    _unpack(totals, state[BLOB].to_pylist(), known, task)
+    totals = fs.new_state(wiring, len(number), GRID)
+    totals = totals._replace(log=np.zeros(len(number) * (task.features + 1) + 1, np.int32))
+    sums = sums.filter(pc.is_in(sums[NUMBER], pa.array(made)))
+    at = items + np.searchsorted(made, sums[NUMBER].to_numpy())
+    blobs = [*state[BLOB].to_pylist(), *sums[BLOB].to_pylist()]
+    _unpack(totals, blobs, np.concatenate((known, at)).astype(np.int64), task)
     if task.announce:
         rows = _announced(task, rows, state, known, totals)
         code = encoded(pa.concat_tables([state.select(list(task.key)), rows.select(list(task.key))]).combine_chunks())[
@@ -149,24 +159,70 @@ def _run_partition(task: Task, rows: pa.Table, state: pa.Table) -> pa.Table:
         ]
     code = code[len(state) :]
     kernel_rows, last, refused = _rows_of(task, rows, code, number)
+    if composites is not None:
+        kernel_rows = with_composites(kernel_rows, composites, _parts_now(task, composites, totals, items))
     events = _own(task, {int(n): k for k, n in enumerate(number)})
     sent = run_sites(wiring, totals, kernel_rows, events, task.method)
     out = [_messages(task, sent, number, schema), _counts(task, sent, number, schema), _refusals(refused, schema)]
-    newest = np.full(len(first), -1, np.int64)
+    newest = np.full(items, -1, np.int64)
     newest[known] = np.arange(len(state))
     newest[code[last]] = len(state) + last
     assert (newest >= 0).all(), "every key has a row in force"
+    site = np.full(len(number), -1, np.int64)
+    site[known] = state[SITE_HASH].to_numpy()
+    site[code[::-1]] = np.where(site[code[::-1]] == -1, rows[SITE_HASH].to_numpy()[::-1], site[code[::-1]])
+    if composites is not None:
+        site[items + composites.composite] = site[_items_of(composites, len(task.slots))]
     raw = pa.concat_tables([t.select(list(task.columns)) for t in (state, rows)]).combine_chunks().take(newest)
-    values = totals.values.reshape(len(newest), task.features).tolist()
     kept = {
-        KIND: np.full(len(newest), STATE, np.int32),
+        KIND: np.full(len(number), STATE, np.int32),
         NUMBER: number,
         BLOB: pa.array(_pack(totals), pa.binary()),
-        VALUES: pa.array(values, pa.list_(pa.int64())),
+        VALUES: pa.array(totals.values.reshape(len(number), task.features).tolist(), pa.list_(pa.int64())),
         CHANGES: totals.changes,
+        SITE_HASH: site,
     }
-    out.append(_padded({**kept, **{c: raw[c] for c in task.columns}}, len(newest), schema))
+    raw = pa.concat_tables([raw, pa.table([pa.nulls(len(made), f.type) for f in raw.schema], schema=raw.schema)])
+    out.append(_padded({**kept, **{c: raw[c] for c in task.columns}}, len(number), schema))
     return pa.concat_tables(out)
+
+
+def _own_composites(task: Task, number: NDArray) -> tuple[Composites | None, NDArray]:
+    """The composites whose members are here, for rows numbered as here, and their numbers, in order."""
+    none = np.zeros(0, np.int64)
+    if task.composites is None:
+        return None, none
+    whole, V = task.composites, len(task.slots)
+    sizes = np.diff(whole.start).reshape(-1, V)[number].reshape(-1)
+    first = whole.start[:-1].reshape(-1, V)[number].reshape(-1)
+    edges = np.repeat(first - np.concatenate(([0], np.cumsum(sizes)[:-1])), sizes) + np.arange(sizes.sum())
+    mine = np.unique(whole.composite[edges])
+    if not len(mine):
+        return None, none
+    mine = mine[np.argsort(whole.number[mine])]
+    local = np.zeros(len(whole.number), np.int64)
+    local[mine] = np.arange(len(mine))
+    start = np.concatenate(([0], np.cumsum(sizes), np.full(len(mine) * V, sizes.sum()))).astype(np.int64)
+    found = Composites(
+        whole.feature, whole.needs, start, local[whole.composite[edges]], whole.weight[edges],
+        len(number) + np.arange(len(mine)),
+    )  # fmt: skip
+    return found, whole.number[mine]
+
+
+def _items_of(composites: Composites, slots: int) -> NDArray:
+    """The item of each edge."""
+    return np.repeat(np.arange(len(composites.start) - 1) // slots, np.diff(composites.start))
+
+
+def _parts_now(task: Task, composites: Composites, totals: fs.State, items: int) -> NDArray:
+    """What each edge adds before the batch, from the rows in force."""
+    V = len(task.slots)
+    item = _items_of(composites, V)
+    slot = np.repeat(np.arange(len(composites.start) - 1) % V, np.diff(composites.start))
+    needs = composites.needs[slot]
+    on = (totals.alive[item] == fs.ALIVE) & (needs & ~totals.present[item] == 0)
+    return np.where(on, composites.weight * totals.value[item * task.features + composites.feature[slot]], 0.0)
 
 
 def _site_wiring(task: Task, number: NDArray) -> fs.Wiring:
@@ -254,6 +310,7 @@ def _announced(task: Task, rows: pa.Table, state: pa.Table, known: NDArray, tota
     mine = state.filter(pa.array(alive))
     totals.alive[known[alive]] = fs.NEVER
     totals.active[:] = 0
+    totals.alive[totals.alive == fs.ALIVE] = fs.NEVER  # composites too
     told = {TIME: np.full(len(mine), task.times[0]), SEQ: np.full(len(mine), -1), BATCH: np.full(len(mine), -1)}
     columns = {**told, DELETED: np.zeros(len(mine), bool)}
     again = pa.table(

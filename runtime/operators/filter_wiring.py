@@ -116,8 +116,10 @@ class Book:
     def rewire(self, weights: Sequence[RunWeights]) -> None:
         """Wires all keys anew, for static tables that have changed; groups keep their numbers."""
         assert self.keys is not None
-        self.value, self.flag = Table(_emptied(self.value)), Table(_emptied(self.flag))
-        numbered = self.keys.append_column(ITEM, pa.array(np.arange(len(self.keys), dtype=np.int64)))
+        for name in ("value", "flag", "member", "composite"):
+            setattr(self, name, Table(_emptied(getattr(self, name))))
+        rows = zip(*(c.to_pylist() for c in self.keys.columns), strict=True)
+        numbered = self.keys.append_column(ITEM, pa.array([self.number[k] for k in rows], pa.int64()))
         for p, run in enumerate(weights):
             self._wire(p, run(numbered))
 
