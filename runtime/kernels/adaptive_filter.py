@@ -207,7 +207,7 @@ def tie(wiring, state):
         root = state.component[j]
         if state.active[j] == 1 and state.single[j] == 0:
             state.need[j] = need[root]
-            state.limit[root] = 0.0 if np.isinf(state.limit[root]) else state.limit[root]
+            state.limit[root] = wiring.floor[0] if np.isinf(state.limit[root]) else state.limit[root]
             state.spent[root] += wiring.cost[j] * state.since[j]
             state.limit[root] += need[root] * wiring.cost[j] if state.since[j] > 0 else 0.0
     for j in range(count):

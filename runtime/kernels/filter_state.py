@@ -59,6 +59,7 @@ class Wiring(NamedTuple):
     group_start: NDArray  # int64[G + 1], first cell of each group
     group_always: NDArray  # uint8[G], a group that plain SQL has even without rows
     cost: NDArray  # float64[I·F], of a message
+    floor: NDArray  # float64[1], messages of a component between two plans at least, so that planning stays cheap
     pad: NDArray  # float64[I·F], added to a width for what may have changed unseen
 
 

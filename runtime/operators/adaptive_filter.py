@@ -92,7 +92,7 @@ def init(plans: list[AdaptiveFilter], constants: Sequence[dict[str, pa.Scalar]])
     """Nothing known yet. A global aggregate has its one group from the start, with these constant columns."""
     book = Book(plans, features_of(plans))
     book.open(constants)
-    wiring = wire(book, 0.0)
+    wiring = wire(book, 0.0, len(book.group))
     none = np.zeros(0, np.int64)
     return State(book, wiring, fs.new_state(wiring, 0, GRID), none, none)
 
@@ -117,7 +117,7 @@ def learn(state: State, keys: pa.Table, first: NDArray, weights: Sequence[RunWei
 def rewire(state: State) -> None:
     """The kernel's arrays for what the book says now; what is known of the filters stays."""
     stream = state.book.plans[0].shape.stream
-    state.wiring = wire(state.book, stream.lateness)
+    state.wiring = wire(state.book, stream.lateness, len(state.book.group))
     state.totals = fs.grown(state.totals, fs.new_state(state.wiring, len(state.book.number), GRID))
     room = np.zeros(max(len(state.book.number) - len(state.rows), 0), np.int64)
     state.rows, state.refused = np.append(state.rows, room), np.append(state.refused, room)

@@ -111,7 +111,7 @@ def _block(state: State, history: Curves | None, items: NDArray, groups: NDArray
     features = len(book.features)
     filters = (items[:, None] * features + np.arange(features)).reshape(-1)
     known = None if history is None else history.of(filters)
-    return Block(items, groups, wire(part, lateness), known, composites_of(part))
+    return Block(items, groups, wire(part, lateness, len(book.group)), known, composites_of(part))
 
 
 def _group_of_cells(book: Book) -> NDArray:

@@ -40,6 +40,7 @@ TRUST = 0.75  # share of the first plan, before any was scored
 HORIZON = 3.0  # times the ticks since the last plan in which a push must pay
 QUIET = 0.01  # expected saving below which a component waits longer before it plans again
 LONGEST = 16.0
+SMALL = 64  # filters of a component below which many are planned together
 GATE = 4.0  # messages per filter that a first plan must be expected to save before anybody is asked
 
 Told = Callable[[NDArray], NDArray]  # filters -> what their shadows have counted, as `told` gives it
@@ -51,9 +52,8 @@ def plan(wiring: fs.Wiring, state: fs.State, history: Curves | None, tell: Told 
     fresh, rich = tied & (state.fresh == 1), asked(state)
     if fresh.any() or rich.any():
         load, budget = load_of(wiring, state)
-        for members in _components(state, tied, np.unique(state.component[fresh])):
-            if history is not None:
-                _start(wiring, state, history.of(members), *_part(load, budget, members), members)
+        if history is not None:
+            _start(wiring, state, history, load, budget, _components(state, tied, np.unique(state.component[fresh])))
         for members in _components(state, tied, np.unique(state.component[rich])):
             _again(wiring, state, *_part(load, budget, members), members, tell or (lambda j: _counted(state, j)))
     state.fresh[:] = 0
@@ -93,11 +93,20 @@ def _part(load: csr_matrix, budget: NDArray, members: NDArray) -> tuple[csr_matr
 
 
 def _start(
-    wiring: fs.Wiring, state: fs.State, curves: Curves, load: csr_matrix, budget: NDArray, members: NDArray
+    wiring: fs.Wiring,
+    state: fs.State,
+    history: Curves,
+    load: csr_matrix,
+    budget: NDArray,
+    components: list[NDArray],
 ) -> None:
-    """Widths that analysed history recommends."""
-    set_widths(wiring, state, members, allocate(curves, wiring.cost[members], load, budget))
-    state.need[members] = state.spacing[members] = SPACING
+    """Widths that analysed history recommends; small components in one go, by a method that treats each by itself."""
+    small = [c for c in components if len(c) < SMALL]
+    jobs = [(np.concatenate(small), "dual")] if small else []
+    for members, method in (*jobs, *((c, "auto") for c in components if len(c) >= SMALL)):
+        part, room = _part(load, budget, members)
+        set_widths(wiring, state, members, allocate(history.of(members), wiring.cost[members], part, room, method))
+        state.need[members] = state.spacing[members] = SPACING
 
 
 def _again(wiring: fs.Wiring, state: fs.State, load: csr_matrix, budget: NDArray, members: NDArray, tell: Told) -> None:

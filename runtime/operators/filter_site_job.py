@@ -262,6 +262,7 @@ def _site_wiring(task: Task, number: NDArray) -> fs.Wiring:
         group_start=np.array([0, 1], np.int64),
         group_always=np.zeros(1, np.uint8),
         cost=np.ones(items * features),
+        floor=np.zeros(1),
         pad=np.zeros(items * features),
     )
 

@@ -26,6 +26,8 @@ __all__ = ["Book", "wire"]
 
 _KINDS = {"SUM": kernel.SUM, "AVG": kernel.AVG, "COUNT": kernel.COUNT, "MIN": kernel.MIN, "MAX": kernel.MAX}
 
+FEW, FLOOR = 50, 0.2  # with more groups than a few, messages per group that a component sends between two plans
+
 RunWeights = Callable[[pa.Table], pa.Table]  # keys with ITEM -> rows of the weights query
 
 
@@ -232,8 +234,8 @@ def _group_rows(plan: AdaptiveFilter, weights: pa.Table, groups: Groups) -> NDAr
     return numbered(plan, weights, groups)[0]
 
 
-def wire(book: Book, lateness: float) -> kernel.Wiring:
-    """The arrays of the kernel."""
+def wire(book: Book, lateness: float, groups: int) -> kernel.Wiring:
+    """The arrays of the kernel; groups: how many there are in all, where the book is cut."""
     values = [k for k, (feature, _) in enumerate(book.slots) if feature is not None]
     flags = [k for k, (feature, _) in enumerate(book.slots) if feature is None]
     items, F = len(book.number), len(book.features)
@@ -291,5 +293,6 @@ def wire(book: Book, lateness: float) -> kernel.Wiring:
         group_start=np.append(book.group["first"], len(book.cell)).astype(np.int64),
         group_always=np.array([0 if book.plans[p].shape.groups else 1 for p in book.group["plan"]], np.uint8),
         cost=np.repeat(book.cost, F),
+        floor=np.array([FLOOR * groups if groups > FEW else 0.0]),
         pad=np.repeat(2.0 * lateness * book.rate, F),
     )

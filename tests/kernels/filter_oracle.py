@@ -91,6 +91,7 @@ class Case:
             group_start=first.astype(np.int64),
             group_always=np.array(self.always, np.uint8),
             cost=np.repeat(np.array(self.cost or [1.0] * self.items), F),
+            floor=np.zeros(1),
             pad=np.array(self.pad or [0.0] * (self.items * F)),
         )
 
