@@ -44,7 +44,7 @@ def replayed(run):
 
 
 def test_every_example_is_tested():
-    tested = {"portfolio", "percent", "fidelity", "exact", "folding", "emit_every", "sink", "live"}
+    tested = {"portfolio", "percent", "fidelity", "exact", "folding", "emit_every", "sink", "live", "precision"}
     assert {p.stem for p in EXAMPLES.glob("*.sql")} == tested
 
 
@@ -140,3 +140,11 @@ def test_embed(spark, capsys):
     embed.main(spark.newSession())
     out = capsys.readouterr().out
     assert out.startswith("abs(value - truth) <= 80") and " messages for " in out
+
+
+def test_precision(replayed):
+    figures, changes = replayed("precision.sql", "latency")
+    latency, worst = figures["latency"], figures["worst"]
+    assert latency["messages"] + latency["control"] < 0.2 * latency["baseline"] and latency["initial"] == 56
+    assert worst["messages"] <= latency["messages"] + worst["baseline"] and worst["reported"] > 0
+    assert all(high - low <= 2 for *_, low, high in changes) and len(changes) > 8
