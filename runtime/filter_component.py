@@ -48,7 +48,7 @@ from deadband.runtime.operators.filter_site_job import (
     site_schema,
 )
 from deadband.runtime.sources.batch import encoded, feature_columns
-from deadband.runtime.sources.clean import DELETED, REJECT, SEQ, TIME, clean, schema_of
+from deadband.runtime.sources.clean import DELETED, REJECT, SEQ, TIME, clean, ordinal, schema_of
 from deadband.runtime.sources.frames import pandas_of, quoted
 from deadband.runtime.sql import collected
 
@@ -133,13 +133,14 @@ class FilterComponent:
         (name,) = self.streams
         rows = clean(frames[name], self.stream).withColumn(BATCH, F.lit(state.batches).cast("bigint")).persist()
         try:
+            first = self._first_open(state)
             dead = self._admit(state, rows)
             self._refresh(state)
             good = rows.where(F.col(REJECT).isNull())
-            if state.done is not None:
-                good = good.where(F.col(TIME) >= F.lit(state.done))
+            if first is not None:
+                good = good.where(F.col(TIME) >= F.lit(first))
             until = self._close(state)
-            times = np.array(sorted(t for t in state.waiting if until is not None and t < until))
+            times = np.array(sorted(t for t in state.waiting if until is not None and self._answers(state, t, until)))
             everything = good.drop(REJECT)
             if state.open >= 0:
                 everything = self._read(state.open, self._row_schema, "rows").unionByName(everything)
@@ -181,7 +182,8 @@ class FilterComponent:
     def _admit(self, state: FilterState, rows: DataFrame) -> dict[str, pd.DataFrame]:
         """Counts the rows of a batch by event time; those refused or late come back as dead letters."""
         (name,) = self.streams
-        late = F.lit(False) if state.done is None else F.col(TIME) < F.lit(state.done)
+        first = self._first_open(state)
+        late = F.lit(False) if first is None else F.col(TIME) < F.lit(first)
         late = F.coalesce(F.col(REJECT).isNull() & late, F.lit(False))
         reason = F.when(late, F.lit("late")).otherwise(F.col(REJECT)).alias(REJECT)
         marked = rows.select(*(F.col(quoted(c)) for c in rows.columns if c != REJECT), reason)
@@ -202,6 +204,16 @@ class FilterComponent:
             return {}
         letters = marked.where(F.col(REJECT).isNotNull()).drop(TIME, SEQ, DELETED, BATCH)
         return {name: pandas_of(collected(letters), self.clock.timezone)}
+
+    def _answers(self, state: FilterState, time: float | int, until: float | int) -> bool:
+        """Whether a time is a tick to be answered: not one that only rows within LATENESS came for, afterwards."""
+        return time < until and (state.done is None or time >= state.done)
+
+    def _first_open(self, state: FilterState) -> float | int | None:
+        """Rows before this are late. With a change rate ticks are answered early, and rows taken for LATENESS yet."""
+        if self.stream.change_rate is None or state.done is None:
+            return state.done
+        return state.done - self.clock.width(self.stream.lateness)
 
     def _close(self, state: FilterState) -> float | int | None:
         """How far ticks are closed now; times before the answer can be answered."""
@@ -317,12 +329,17 @@ class FilterComponent:
             old_features=len(state.features),
             events=no_events(),
             composites=composites_of(book),
+            tardy=self.stream.change_rate is not None,
         )
 
     def _job(self, state: FilterState, closed: DataFrame, task: Task) -> DataFrame:
         """The sites of all partitions: messages and new state."""
         features = feature_columns(state.filters.book.features)
         sites = self._read(state.sites, site_schema(self._schema), "sites")
+        if self.stream.change_rate is not None:
+            sites = sites.withColumn(
+                TIME, ordinal(self._schema[self.stream.timestamp].dataType, F.col(quoted(self.stream.timestamp)))
+            )
         shared = self.context.spark.sparkContext.broadcast(task)
         rows = self._placed(closed, sites if state.sites >= 0 else None)
         return site_job(rows.select("*", *features), sites.select("*", *features), self._schema, shared)

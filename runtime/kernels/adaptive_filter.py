@@ -338,7 +338,7 @@ def _look(wiring, state, g, low, high):
         if not inside or not _within(wiring, cell, before, state.reported_high[cell]):
             found = 1
         if not _within(wiring, cell, after, high[cell - first]):
-            state.wide[0] += 1
+            state.wide[g] += 1
     return found
 
 

@@ -129,7 +129,7 @@ class State(NamedTuple):
     past_updates: NDArray  # float64[I·F]
     past_ticks: NDArray  # float64[I·F]
     reports: NDArray  # int64[G], after the first
-    wide: NDArray  # int64[1], intervals reported wider than promised
+    wide: NDArray  # int64[G], ticks in which an interval was wider than promised
     log: NDArray  # int32, what was sent in this round: filters, or -1 - item; empty: nobody asks
     clock: NDArray  # int64[CLOCK]
 
@@ -182,7 +182,7 @@ def new_state(wiring: Wiring, items: int, shadows: int) -> State:
     made["is_group"][always] = 1
     clock = np.zeros(CLOCK, np.int64)
     clock[GROUPS] = len(always)
-    return State(**made, wide=np.zeros(1, np.int64), log=np.zeros(0, np.int32), clock=clock)
+    return State(**made, log=np.zeros(0, np.int32), clock=clock)
 
 
 _FIELDS = {
@@ -204,7 +204,7 @@ _FIELDS = {
     "rows": ("G", np.float64),
     "groups": ("G", np.int32),
     **dict.fromkeys(("is_group", "group_alive"), ("G", np.uint8)),
-    "reports": ("G", np.int64),
+    **dict.fromkeys(("reports", "wide"), ("G", np.int64)),
     **dict.fromkeys(("reported_low", "reported_high"), ("C", np.float64)),
 }
 

@@ -67,6 +67,7 @@ class Counters:
     control: NDArray
     reported: NDArray
     baseline: NDArray
+    violations: NDArray
     total: dict[str, int]  # shared messages once
 
 
@@ -266,6 +267,8 @@ def counters(state: State) -> Counters:
         np.add.at(baseline, pairs % queries, later[pairs // queries])
     reported = np.zeros(queries, np.int64)
     np.add.at(reported, query_of_group, totals.reports)
+    violations = np.zeros(queries, np.int64)
+    np.add.at(violations, query_of_group, totals.wide)
     return Counters(
         updates=summed(state.rows, None),
         rejected=summed(state.refused, None),
@@ -274,12 +277,13 @@ def counters(state: State) -> Counters:
         control=summed(None, totals.control),
         reported=reported,
         baseline=baseline,
+        violations=violations,
         total={
             "updates": int(state.rows.sum()),
             "initial": int((totals.alive != fs.NEVER).sum()),
             "messages": int(totals.messages.sum() + totals.arrivals.sum()),
             "control": int(totals.control.sum()),
             "baseline": int((plain + totals.arrivals).sum() + values.sum()),
-            "violations": int(totals.wide[0]),
+            "violations": int(totals.wide.sum()),
         },
     )

@@ -35,6 +35,7 @@ __all__ = ["run_on_executors", "run_on_threads"]
 
 BLOCK = "__block"
 _PER_FILTER, _PER_ITEM = ("messages", "control", "values"), ("arrivals", "changes", "alive")
+_PER_GROUP = ("reports", "wide")
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def _run(block: Block, rows: fs.Rows, method: str) -> Ran:
     if block.composites is not None:
         rows = with_composites(rows, block.composites)
     emitted = run(block.wiring, totals, rows, method, block.history)
-    names = (*_PER_FILTER, *_PER_ITEM, "reports", "wide")
+    names = (*_PER_FILTER, *_PER_ITEM, *_PER_GROUP)
     return Ran(emitted, {name: getattr(totals, name) for name in names})
 
 
@@ -225,7 +226,7 @@ def _merged(state: State, blocks: list[Block], found: list[Ran], times: NDArray)
             getattr(state.totals, name)[filters] = ran.counters[name]
         for name in _PER_ITEM:
             getattr(state.totals, name)[block.items] = ran.counters[name]
-        state.totals.reports[block.groups] = ran.counters["reports"]
-        state.totals.wide[0] += ran.counters["wide"][0]
+        for name in _PER_GROUP:
+            getattr(state.totals, name)[block.groups] = ran.counters[name]
         parts += [e._replace(group=block.groups[e.group]) for e in ran.emitted]
     return changes_of(parts, times)

@@ -90,6 +90,7 @@ def filter_figures(counters: operator.Counters, query: int) -> dict[str, Any]:
         "control": int(counters.control[query]),
         "reported": int(counters.reported[query]),
         "baseline": int(counters.baseline[query]),
+        "violations": int(counters.violations[query]),
         "rejected": int(counters.rejected[query]),
     }
 

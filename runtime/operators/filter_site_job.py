@@ -99,6 +99,9 @@ class Task:
     old_features: int
     events: Events
     composites: Composites | None
+    tardy: (
+        bool  # rows may come for ticks that are answered: they count from the next tick on, if nothing newer has come
+    )
     since: int = 0  # rounds before this are known at the driver: tick · ROUND + phase
 
     @property
@@ -133,6 +136,8 @@ def _run_partition(task: Task, rows: pa.Table, state: pa.Table) -> pa.Table:
     schema = pa.schema([*to_arrow_schema(_OUT, timezone="UTC"), *to_arrow_schema(SITE, timezone="UTC"), *own])
     is_sum = pc.is_null(state[task.key[0]])
     sums, state = state.filter(is_sum), state.filter(pc.invert(is_sum))
+    if task.tardy:
+        rows = _newer(task, rows, state)
     keys = pa.concat_tables([t.select(list(task.key)) for t in (state, rows)]).combine_chunks()
     if not len(keys):
         return schema.empty_table()
@@ -185,6 +190,15 @@ def _run_partition(task: Task, rows: pa.Table, state: pa.Table) -> pa.Table:
     raw = pa.concat_tables([raw, pa.table([pa.nulls(len(made), f.type) for f in raw.schema], schema=raw.schema)])
     out.append(_padded({**kept, **{c: raw[c] for c in task.columns}}, len(number), schema))
     return pa.concat_tables(out)
+
+
+def _newer(task: Task, rows: pa.Table, state: pa.Table) -> pa.Table:
+    """Rows that are not older than the row in force of their key."""
+    code, first = encoded(pa.concat_tables([t.select(list(task.key)) for t in (state, rows)]).combine_chunks())
+    time = rows[TIME].to_numpy()
+    newest = np.full(len(first), -np.inf if time.dtype.kind == "f" else np.iinfo(np.int64).min, time.dtype)
+    newest[code[: len(state)]] = state[TIME].to_numpy()
+    return rows.filter(pa.array(time >= newest[code[len(state) :]]))
 
 
 def _own_composites(task: Task, number: NDArray) -> tuple[Composites | None, NDArray]:

@@ -18,7 +18,7 @@ from deadband.runtime.clock import LONG_DIGITS
 from deadband.runtime.sources.frames import quoted
 from deadband.runtime.sql import SPARK_ERRORS, first_line
 
-__all__ = ["DELETED", "REJECT", "SEQ", "TIME", "clean", "schema_of"]
+__all__ = ["DELETED", "REJECT", "SEQ", "TIME", "clean", "ordinal", "schema_of"]
 
 TIME, SEQ, DELETED, REJECT = "__time", "__seq", "__deleted", "__reject"
 
@@ -47,7 +47,7 @@ def clean(frame: DataFrame, stream: Stream) -> DataFrame:
         if wrong is not None:
             failed.append(F.when(wrong, F.lit(f"{field.name} is not {field.dataType.simpleString()}")))
     kinds = {f.name: f.dataType for f in fields}
-    time = _ordinal(kinds[stream.timestamp], F.col(quoted(stream.timestamp)))
+    time = ordinal(kinds[stream.timestamp], F.col(quoted(stream.timestamp)))
     no_time = time.isNull() | F.isnan(time.cast("double")) | (F.abs(time.cast("double")) == _INFINITY)
     reasons = [F.col(_FAILED), F.when(no_time, F.lit("no event time"))]
     for key in stream.key:
@@ -95,7 +95,7 @@ def _cast(column: Column, given: T.DataType, wanted: T.DataType) -> tuple[Column
     return cast, wrong | (cast.try_cast(given) != column) if rounds or cuts else wrong
 
 
-def _ordinal(kind: T.DataType, column: Column) -> Column:
+def ordinal(kind: T.DataType, column: Column) -> Column:
     """Event time as a number: microseconds, days, units in the last place of a decimal, or the number itself."""
     if isinstance(kind, T.TimestampType):
         return F.unix_micros(column)

@@ -313,7 +313,7 @@ class Session:
         away = np.abs(state.value - state.centre)
         assert (away[still] <= 0.5 * state.width[still]).all()
         assert (state.width >= 0).all() and (state.width[~active] == 0).all()
-        assert state.wide[0] == 0 or self.dusty
+        assert state.wide.sum() == 0 or self.dusty
         assert state.reports.tolist() == [self.again[g] for g in range(len(case.groups))]
         self.check_counters()
 
