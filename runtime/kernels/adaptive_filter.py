@@ -35,6 +35,7 @@ JOINED, CHANGED, ASKED = fs.JOINED, fs.CHANGED, fs.ASKED
 
 PERIOD = 10  # ticks between two adjustments of the reference method
 LOOK = 64  # ticks between two looks at which filters are updated often enough for predictors
+SAME = 1.0 - 2.0**-42  # what rounding allowances that grow with the values may take from a width
 GREW = 1.1  # uniform widths of percent bounds are pushed again when they could be this much wider
 MUCH = 2.0  # tied filters grow in step when they could be this much wider
 ASK = 8.0  # messages per filter that sends before statistics are asked for the first time
@@ -104,7 +105,7 @@ def _uniform(wiring, state, growth):
     least = _least(filters, targets, unpadded(wiring, state), total, len(state.active))
     for j in range(len(state.active)):
         new, old = least[j], state.width[j]
-        if state.active[j] == 0 or new == old or old <= new <= old * growth:
+        if state.active[j] == 0 or old * SAME <= new <= old * max(growth, 2.0 - SAME):
             continue
         if state.fresh[j] == 0:
             state.control[j] += 1

@@ -230,6 +230,11 @@ def changes_of(parts: list[fs.Emitted], times: NDArray) -> Changes:
     return Changes(times[tick[order]], group[order].astype(np.int64), diff[order], start[order], low, high)
 
 
+def _only_members(book: Book) -> NDArray:
+    """Items that send their values as part of composites alone."""
+    return np.setdiff1d(book.member["item"], book.value["item"])
+
+
 def counters(state: State) -> Counters:
     """What was counted so far; messages that several queries share count in each."""
     book, totals = state.book, state.totals
@@ -247,7 +252,7 @@ def counters(state: State) -> Counters:
     filters, of_filter = pairs // queries, pairs % queries
     later = np.maximum(totals.changes - (totals.alive != fs.NEVER), 0)
     filtered, composite = np.zeros(len(book.number), bool), np.zeros(len(book.number), bool)
-    filtered[book.value["item"]] = True
+    filtered[book.value["item"]] = filtered[book.member["item"]] = True
     composite[book.composite["item"]] = True
     plain = np.where(filtered | composite, 0, later)
     values = np.where(np.repeat(composite, F), 0, totals.values)
@@ -264,7 +269,7 @@ def counters(state: State) -> Counters:
     if len(book.member):  # what composites are made of would have been sent
         of_member = target_query[book.composite["target"][book.member["composite"]]]
         pairs = np.setdiff1d(book.member["item"] * queries + of_member, filters // F * queries + of_filter)
-        np.add.at(baseline, pairs % queries, later[pairs // queries])
+        np.add.at(baseline, pairs % queries, (later - totals.arrivals)[pairs // queries])
     reported = np.zeros(queries, np.int64)
     np.add.at(reported, query_of_group, totals.reports)
     violations = np.zeros(queries, np.int64)
@@ -283,7 +288,9 @@ def counters(state: State) -> Counters:
             "initial": int((totals.alive != fs.NEVER).sum()),
             "messages": int(totals.messages.sum() + totals.arrivals.sum()),
             "control": int(totals.control.sum()),
-            "baseline": int((plain + totals.arrivals).sum() + values.sum()),
+            "baseline": int(
+                (plain + totals.arrivals).sum() + values.sum() + (later - totals.arrivals)[_only_members(book)].sum()
+            ),
             "violations": int(totals.wide.sum()),
         },
     )
