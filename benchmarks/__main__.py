@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import platform
 import time
@@ -11,7 +12,7 @@ from typing import Any
 
 import click
 
-NAMES = ("compile", "drift")
+NAMES = ("compile", "drift", "filters")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -29,7 +30,9 @@ def main(name: str, quick: bool, data: Path | None, file: Path | None) -> None:
     for each in NAMES if name == "all" else (name,):
         started = time.perf_counter()
         module = importlib.import_module(f"benchmarks.{each}")
-        found[each] = {"figures": module.run(quick=quick, data=data), "quick": quick, "machine": _machine()}
+        so_far = {"file": file} if name != "all" and "file" in inspect.signature(module.run).parameters else {}
+        figures = module.run(quick=quick, data=data, **so_far)
+        found[each] = {"figures": figures, "quick": quick, "machine": _machine()}
         found[each]["seconds"] = round(time.perf_counter() - started, 1)
     if file is not None:
         file.write_text(json.dumps(found if name == "all" else found[name], indent=1) + "\n")
