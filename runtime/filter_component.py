@@ -31,6 +31,7 @@ from deadband.runtime.operators import adaptive_filter as operator
 from deadband.runtime.operators.drift_replay import constants_of, weights_runner
 from deadband.runtime.operators.filter_change import change, refresh, sum_again
 from deadband.runtime.operators.filter_composites import compose, composites_of
+from deadband.runtime.operators.filter_history import history_of
 from deadband.runtime.operators.filter_live import coordinate, no_events
 from deadband.runtime.operators.filter_replay import filter_figures
 from deadband.runtime.operators.filter_site_job import (
@@ -265,7 +266,8 @@ class FilterComponent:
             self._refused = refused
             return sent
 
-        found = coordinate(state.filters, len(ticks), state.events, run_sites, None)
+        history = history_of(state.filters.book, self.context.statistics.get(self.stream.name.lower()))
+        found = coordinate(state.filters, len(ticks), state.events, run_sites, history)
         np.add.at(state.filters.refused, self._refused[:, 0], self._refused[:, 1])
         state.events, state.trips = found.later, state.trips + found.trips
         state.ticks += len(ticks)

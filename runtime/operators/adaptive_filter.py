@@ -274,6 +274,7 @@ def counters(state: State) -> Counters:
     np.add.at(reported, query_of_group, totals.reports)
     violations = np.zeros(queries, np.int64)
     np.add.at(violations, query_of_group, totals.wide)
+    hidden = (later - totals.arrivals)[_only_members(book)]
     return Counters(
         updates=summed(state.rows, None),
         rejected=summed(state.refused, None),
@@ -288,9 +289,7 @@ def counters(state: State) -> Counters:
             "initial": int((totals.alive != fs.NEVER).sum()),
             "messages": int(totals.messages.sum() + totals.arrivals.sum()),
             "control": int(totals.control.sum()),
-            "baseline": int(
-                (plain + totals.arrivals).sum() + values.sum() + (later - totals.arrivals)[_only_members(book)].sum()
-            ),
+            "baseline": int((plain + totals.arrivals).sum() + values.sum() + hidden.sum()),
             "violations": int(totals.wide.sum()),
         },
     )

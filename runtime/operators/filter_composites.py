@@ -19,7 +19,7 @@ from deadband.runtime.operators.adaptive_filter import State, rewire
 from deadband.runtime.operators.filter_wiring import Book, Table
 from deadband.runtime.operators.wiring import columns_of
 
-__all__ = ["compose", "composites_of", "moments_of", "padded_history"]
+__all__ = ["chosen", "compose", "composites_of", "moments_of", "padded_history"]
 
 FLIPS = 50  # answers of one component that are tried one by one
 
@@ -33,10 +33,10 @@ def compose(state: State, variance: NDArray | None) -> bool:
     _take_apart(book)
     filters = len(book.number) * len(book.features)
     rewire(state)
-    chosen = _chosen(state, np.ones(filters) if variance is None else variance)
-    _put_together(book, chosen)
+    taken = chosen(state, np.ones(filters) if variance is None else variance)
+    _put_together(book, taken)
     rewire(state)
-    return not np.array_equal(chosen, before)
+    return not np.array_equal(taken, before)
 
 
 def _take_apart(book: Book) -> None:
@@ -51,17 +51,17 @@ def _take_apart(book: Book) -> None:
     book.composite = Table({name: column[:0] for name, column in book.composite.columns.items()})
 
 
-def _put_together(book: Book, chosen: NDArray) -> None:
+def _put_together(book: Book, taken: NDArray) -> None:
     """The sums of these targets become items of their own, each with feature 0."""
-    if not len(chosen):
+    if not len(taken):
         return
     slot = (0, 1)
     if slot not in book.slots:
         book.slots.append(slot)
     of = np.full(len(book.target), -1)
-    of[chosen] = np.arange(len(chosen))
+    of[taken] = np.arange(len(taken))
     mine = of[book.value["target"]] >= 0
-    sites = np.full(len(chosen), -1)
+    sites = np.full(len(taken), -1)
     sites[of[book.value["target"][mine]]] = book.site[book.value["item"][mine]]
     book.member.add(
         item=book.value["item"][mine],
@@ -70,15 +70,15 @@ def _put_together(book: Book, chosen: NDArray) -> None:
         weight=book.value["weight"][mine],
     )
     book.value = Table({name: column[~mine] for name, column in book.value.columns.items()})
-    new = [t for t in chosen if ("__composite", int(t)) not in book.number]
+    new = [t for t in taken if ("__composite", int(t)) not in book.number]
     book.number.update({("__composite", int(t)): len(book.number) + k for k, t in enumerate(new)})
     book.cost = np.append(book.cost, np.ones(len(new)))
     book.rate = np.append(book.rate, np.zeros(len(new)))
     book.site = np.append(book.site, np.full(len(new), -1))
-    number = np.array([book.number["__composite", int(t)] for t in chosen])
-    book.composite.add(item=number, target=chosen, site=sites)
+    number = np.array([book.number["__composite", int(t)] for t in taken])
+    book.composite.add(item=number, target=taken, site=sites)
     book.value.add(
-        item=number, slot=np.full(len(chosen), book.slots.index(slot)), target=chosen, weight=np.ones(len(chosen))
+        item=number, slot=np.full(len(taken), book.slots.index(slot)), target=taken, weight=np.ones(len(taken))
     )
 
 
@@ -120,7 +120,7 @@ def moments_of(history: Curves) -> NDArray:
     return moments
 
 
-def _chosen(state: State, variance: NDArray) -> NDArray:
+def chosen(state: State, variance: NDArray) -> NDArray:
     """The targets that are filtered as one item at their site."""
     book, features = state.book, len(state.book.features)
     feature = np.array([-1 if f is None else f for f, _ in book.slots])[book.value["slot"]]

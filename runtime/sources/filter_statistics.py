@@ -24,6 +24,7 @@ from deadband.runtime.kernels import adaptive_filter as kernel
 from deadband.runtime.kernels import filter_state as fs
 from deadband.runtime.operators import adaptive_filter as operator
 from deadband.runtime.operators.drift_replay import constants_of, weights_runner
+from deadband.runtime.operators.filter_composites import chosen, moments_of
 from deadband.runtime.operators.filter_history import history_of
 from deadband.runtime.operators.filter_planning import load_of
 from deadband.runtime.operators.filter_planning import plan as plan_widths
@@ -51,6 +52,7 @@ class _Filters:
     updates: NDArray  # float64[I·F], values after the first
     widths: NDArray  # float64[I·F]
     uniform: NDArray  # float64[I·F]
+    composites: int  # answers that are filtered as one sum at their site
 
 
 def filter_statistics(context: Context, group: Group) -> FilterStatistics | None:
@@ -94,15 +96,29 @@ def _filters(
     rows, _ = operator.kernel_rows(
         state, _all_there(keys, level, there), np.zeros(1, np.int64), clock, [weights_runner(context, plan)]
     )
+    history = history_of(state.book, known)
+    assert history is not None
+    composites = _composites(plan, state, keys, level, history)
     kernel.run(state.wiring, state.totals, rows, 0, operator.METHODS["adaptive"])
     active = state.totals.active == 1
     load, budget = load_of(state.wiring, state.totals)
     equal = np.where(active, uniform(load, budget), 0.0)
-    history = history_of(state.book, known)
-    assert history is not None
     plan_widths(state.wiring, state.totals, history)
     updates = np.where(there, np.maximum(known.column("updates")[row] - 1, 0), 0).reshape(-1)
-    return _Filters(plan, state, history, active, updates, state.totals.width.copy(), equal)
+    return _Filters(plan, state, history, active, updates, state.totals.width.copy(), equal, composites)
+
+
+def _composites(plan: AdaptiveFilter, state: operator.State, keys: pa.Table, level: NDArray, history: Curves) -> int:
+    """How many answers would be filtered as one sum at their site; estimates still count their items one by one."""
+    stream = plan.shape.stream
+    if not stream.source_by or plan.method == "none":
+        return 0
+    if set(stream.source_by) <= set(stream.key):
+        state.book.site[:] = encoded(keys.select(list(stream.source_by)))[0]
+    else:  # the site's hash is the last feature; a mean of equal numbers may be off by a rounding
+        known = level[:, -1] != UNKNOWN
+        state.book.site[:] = np.where(known, np.floor(level[:, -1] / 1024), -1)
+    return len(chosen(state, moments_of(history)))
 
 
 def _all_there(keys: pa.Table, level: NDArray, there: NDArray) -> Batch:
@@ -131,7 +147,7 @@ def _statistics(filters: _Filters, known: ItemStatistics, analysed: bool) -> Fil
         edges=len(book.value),
         components=len(np.unique(totals.component[tied])),
         fixed=int((active.reshape(-1, F).any(axis=1) & ~tied.reshape(-1, F).any(axis=1)).sum()),
-        composites=0,
+        composites=filters.composites,
         widths=_busiest(filters, widths, rate),
         budgets=_tightest(filters, widths),
         messages=messages,
