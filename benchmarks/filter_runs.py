@@ -14,9 +14,9 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from deadband.compiler.planning.adaptive_filter import GRID, Curves, allocate, grid, uniform
+from deadband.compiler.planning.adaptive_filter import GRID, QUARTERS, Curves, History, allocate, grid, uniform
 from deadband.runtime.kernels import filter_state as fs
-from deadband.runtime.kernels.change_curves import change_curves
+from deadband.runtime.kernels.change_curves import change_curves, quarter_counts
 from deadband.runtime.kernels.cost_curves import LAST, counts
 from deadband.runtime.kernels.filter_sites import set_widths
 from deadband.runtime.operators.adaptive_filter import run
@@ -157,11 +157,14 @@ def _wrong(trace: NDArray, queries: Queries, parts: list[tuple[int, fs.Emitted]]
 # ---------------------------------------------------------------- what runs are held against
 
 
-def analysed(trace: NDArray) -> Curves:
+def analysed(trace: NDArray) -> History:
     """What ANALYZE STREAM would keep of a history, as filters take it."""
     ticks, items = trace.shape
-    found = change_curves(np.ascontiguousarray(trace.T).ravel(), np.arange(items + 1) * ticks, GRID)
-    return Curves(found.widths, found.counts / ticks, found.changes / ticks)
+    value, start = np.ascontiguousarray(trace.T).ravel(), np.arange(items + 1) * ticks
+    found = change_curves(value, start, GRID)
+    quarter = np.tile(np.arange(ticks) * QUARTERS // ticks, items)
+    parts = quarter_counts(value, start, quarter, found.widths, QUARTERS) * (QUARTERS / ticks)
+    return History(found.widths, found.counts / ticks, found.changes / ticks, parts, ticks)
 
 
 def hindsight(trace: NDArray, queries: Queries) -> NDArray:

@@ -23,11 +23,12 @@ from scipy.sparse import csr_matrix, eye_array, hstack, kron
 from deadband.compiler.planning.emit_on_drift import OVERSHOOT
 
 __all__ = [
-    "BLENDS", "Curves", "allocate", "blend_costs", "blended", "expected", "grid", "hull", "random_walk", "settle",
-    "smoothed", "uniform",
+    "BLENDS", "QUARTERS", "Curves", "History", "allocate", "blend_costs", "blended", "expected", "grid", "hull",
+    "random_walk", "settle", "smoothed", "uniform",
 ]  # fmt: skip
 
 GRID = 12  # shadow widths per item
+QUARTERS = 4  # parts of a history
 GRID_RATIO = 1.6  # from one shadow width to the next
 EXACT_UP_TO = 5_000  # entries of load; above, the dual is many times faster and within about 0.1 %
 TAIL = (0.5, 3.0)  # exponents b that a tail W^-b may have
@@ -55,6 +56,24 @@ class Curves:
 
     def of(self, items: NDArray) -> Curves:
         return Curves(self.width[items], self.rate[items], self.update_rate[items])
+
+
+@dataclass(frozen=True)
+class History(Curves):
+    """Curves of an analysed stretch, and of its quarters: how far a plan from one of them holds in the next."""
+
+    quarters: NDArray  # float64[n, QUARTERS, G], messages a tick in each quarter
+    ticks: int
+
+    def of(self, items: NDArray) -> History:
+        return History(self.width[items], self.rate[items], self.update_rate[items], self.quarters[items], self.ticks)
+
+    def until(self, quarter: int) -> Curves:
+        """What was known after some quarters."""
+        return Curves(self.width, self.quarters[:, :quarter].mean(axis=1), self.update_rate)
+
+    def quarter(self, number: int) -> Curves:
+        return Curves(self.width, self.quarters[:, number], self.update_rate)
 
 
 def uniform(load: csr_matrix, budget: NDArray) -> NDArray:

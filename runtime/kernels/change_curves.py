@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from deadband.runtime.kernels.cost_curves import LAST, counts
 
-__all__ = ["ChangeCurves", "change_curves"]
+__all__ = ["ChangeCurves", "change_curves", "quarter_counts"]
 
 SCOUTS = 24  # widths of the first count
 FEW = 3  # messages in the whole history: wider filters tell nothing more
@@ -54,6 +54,18 @@ def change_curves(value: NDArray, start: NDArray, points: int) -> ChangeCurves:
     widths = _geometric(low, high, points)
     found = counts(tick, value, start, widths, LAST)
     return ChangeCurves(np.diff(start), changes, square, absolute, level, widths, found)
+
+
+def quarter_counts(value: NDArray, start: NDArray, quarter: NDArray, widths: NDArray, quarters: int) -> NDArray:
+    """What filters of these widths send in each part of the history, each begun anew: int64[n, quarters, G]."""
+    tick = np.zeros(0, np.int64)
+    found = np.zeros((len(start) - 1, quarters, widths.shape[1]), np.int64)
+    item = np.repeat(np.arange(len(start) - 1), np.diff(start))
+    for q in range(quarters):
+        mine = np.flatnonzero(quarter == q)
+        first = np.searchsorted(item[mine], np.arange(len(start))).astype(np.int64)
+        found[:, q] = counts(tick, value[mine], first, widths, LAST)
+    return found
 
 
 def _geometric(low: NDArray, high: NDArray, points: int) -> NDArray:

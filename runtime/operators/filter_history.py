@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deadband.compiler.planning.adaptive_filter import Curves
+from deadband.compiler.planning.adaptive_filter import QUARTERS, Curves, History
 from deadband.runtime.operators.filter_wiring import Book
 from deadband.runtime.sources.item_statistics import ItemStatistics, feature_text
 
@@ -27,7 +27,10 @@ def history_of(book: Book, statistics: ItemStatistics | None) -> Curves | None:
         return None
     width, rate = statistics.column("widths"), statistics.column("rates")
     update_rate = statistics.column("changes") / np.maximum(statistics.column("ticks"), 1)
-    found = Curves(width[row.reshape(-1)], rate[row.reshape(-1)], update_rate[row.reshape(-1)])
+    quarters = statistics.column("quarters").reshape(len(rate), QUARTERS, -1)
+    at = row.reshape(-1)
+    ticks = int(statistics.column("ticks").max())
+    found = History(width[at], rate[at], update_rate[at], quarters[at], ticks)
     for f in range(len(book.features)):
         unknown = row[:, f] < 0
         if not unknown.any():
@@ -36,4 +39,5 @@ def history_of(book: Book, statistics: ItemStatistics | None) -> Curves | None:
         at = np.flatnonzero(unknown) * len(book.features) + f
         found.width[at], found.rate[at] = np.median(width[like], axis=0), np.median(rate[like], axis=0)
         found.update_rate[at] = np.median(update_rate[like])
+        found.quarters[at] = np.median(quarters[like], axis=0)
     return found

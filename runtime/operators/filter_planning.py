@@ -18,7 +18,9 @@ from scipy.sparse import csr_matrix
 from deadband.compiler.planning.adaptive_filter import (
     BLENDS,
     GRID,
+    QUARTERS,
     Curves,
+    History,
     allocate,
     blend_costs,
     blended,
@@ -105,8 +107,38 @@ def _start(
     jobs = [(np.concatenate(small), "dual")] if small else []
     for members, method in (*jobs, *((c, "auto") for c in components if len(c) >= SMALL)):
         part, room = _part(load, budget, members)
-        set_widths(wiring, state, members, allocate(history.of(members), wiring.cost[members], part, room, method))
+        cost, known, label = wiring.cost[members], history.of(members), state.component[members]
+        widths = allocate(known, cost, part, room, method)
+        if isinstance(known, History):
+            widths = _trusted(known, widths, cost, part, room, method, label)
+        set_widths(wiring, state, members, widths)
         state.need[members] = state.spacing[members] = SPACING
+
+
+def _trusted(
+    history: History,
+    widths: NDArray,
+    cost: NDArray,
+    load: csr_matrix,
+    budget: NDArray,
+    method: str,
+    label: NDArray,
+) -> NDArray:
+    """A plan from history blended with uniform widths, by how plans from its first quarters did in the next ones.
+
+    Of the blends that chance cannot tell from the best, each component takes the one nearest to uniform.
+    """
+    equal, (_, component) = uniform(load, budget), np.unique(label, return_inverse=True)
+    score = np.zeros((len(BLENDS), component.max(initial=-1) + 1))
+    for quarter in range(1, QUARTERS):
+        before, after = history.until(quarter), history.quarter(quarter)
+        planned = allocate(smoothed(before, history.ticks * quarter / QUARTERS), cost, load, budget, method)
+        for b, share in enumerate(BLENDS):
+            spent = cost * expected(after, blended(planned, equal, share)) * history.ticks / QUARTERS
+            score[b] += np.bincount(component, spent, minlength=score.shape[1])
+    least = score.min(axis=0)
+    trust = np.array(BLENDS)[(score <= least + np.sqrt(least)).argmax(axis=0)][component]
+    return np.where(np.isfinite(widths), trust * widths + (1 - trust) * equal, widths)
 
 
 def _again(wiring: fs.Wiring, state: fs.State, load: csr_matrix, budget: NDArray, members: NDArray, tell: Told) -> None:

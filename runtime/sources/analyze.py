@@ -18,9 +18,9 @@ from sqlglot import exp
 
 from deadband.compiler.catalog import Stream
 from deadband.compiler.logical import ItemAggregate, Shape
-from deadband.compiler.planning.adaptive_filter import GRID
+from deadband.compiler.planning.adaptive_filter import GRID, QUARTERS
 from deadband.runtime.context import Context
-from deadband.runtime.kernels.change_curves import change_curves
+from deadband.runtime.kernels.change_curves import change_curves, quarter_counts
 from deadband.runtime.sources.batch import encoded, feature_columns, features_of
 from deadband.runtime.sources.clean import DELETED, SEQ, TIME, schema_of
 from deadband.runtime.sources.frames import quoted
@@ -66,10 +66,12 @@ def _analyzed(context: Context, source: StreamInput, features: Sequence[exp.Expr
     stream = source.stream
     names = [feature_text(f) for f in features]
     width = None if every is None else source.clock.width(every)
+    places = [len(source.times) * q // QUARTERS for q in range(1, QUARTERS)]
+    cuts = source.times[places] if len(source.times) else source.times
     if source.fits(context.driver_rows):
         rows = source.collect(features)
-        return summarised(rows, stream.key, key_names(stream), names, _ticks(source, every), width)
-    summarise = partial(_of_partition, stream.key, key_names(stream), names, _ticks(source, every), width)
+        return summarised(rows, stream.key, key_names(stream), names, _ticks(source, every), width, cuts)
+    summarise = partial(_of_partition, stream.key, key_names(stream), names, _ticks(source, every), width, cuts)
     key = [F.col(quoted(k)) for k in stream.key]
     rows_of = source.good().select(*key, TIME, SEQ, DELETED, *feature_columns(features))
     parts = max(context.spark.sparkContext.defaultParallelism, -(-source.rows // PARTITION_ROWS))
@@ -83,19 +85,31 @@ def _ticks(source: StreamInput, every: float | None) -> int:
 
 
 def _of_partition(
-    key: tuple[str, ...], names: list[str], features: list[str], ticks: int, width: float | None, batches: Iterator
+    key: tuple[str, ...],
+    names: list[str],
+    features: list[str],
+    ticks: int,
+    width: float | None,
+    cuts: NDArray,
+    batches: Iterator,
 ) -> Iterator[pa.RecordBatch]:
     """One kernel call for all keys of a partition."""
     found = list(batches)
     if sum(map(len, found)):
-        table = summarised(pa.Table.from_batches(found), key, names, features, ticks, width)
+        table = summarised(pa.Table.from_batches(found), key, names, features, ticks, width, cuts)
         yield from table.combine_chunks().to_batches()
 
 
 def summarised(
-    rows: pa.Table, key: Sequence[str], names: Sequence[str], features: Sequence[str], ticks: int, width: float | None
+    rows: pa.Table,
+    key: Sequence[str],
+    names: Sequence[str],
+    features: Sequence[str],
+    ticks: int,
+    width: float | None,
+    cuts: NDArray,
 ) -> pa.Table:
-    """Rows of some keys -> their statistics, one row per key and feature; width: of a coarser tick, in ordinals."""
+    """Rows of some keys -> their statistics, one row per key and feature; width: of a coarser tick; cuts: quarters."""
     codes, first = encoded(rows.select(list(key)))
     time = rows[TIME].to_numpy()
     order = np.lexsort((rows[SEQ].to_numpy(), time, codes))
@@ -104,11 +118,19 @@ def summarised(
     order = order[~rows[DELETED].to_numpy()[order]]
     values, present = features_of(rows, len(features), order)
     keys = rows.select(list(key)).take(first).rename_columns(list(names))
+    quarter = np.searchsorted(cuts, time[order], side="right")
     parts = [
-        _of_feature(keys, feature, values[:, f], (present >> np.uint64(f)) & np.uint64(1) == 1, codes[order], ticks)
-        for f, feature in enumerate(features)
+        _of_feature(
+            keys, name, values[:, f], (present >> np.uint64(f)) & np.uint64(1) == 1, codes[order], ticks, quarter
+        )
+        for f, name in enumerate(features)
     ]
-    return pa.concat_tables(parts) if parts else _of_feature(keys, "", np.zeros(0), np.zeros(0), codes[:0], 1)[:0]
+    none = np.zeros(0)
+    return pa.concat_tables(parts) if parts else _of_feature(keys, "", none, none, codes[:0], 1, none)[:0]
+
+
+def _has(present: NDArray, feature: int) -> NDArray:
+    return (present >> np.uint64(feature)) & np.uint64(1) == 1
 
 
 def _last_of_tick(code: NDArray, tick: NDArray) -> NDArray:
@@ -116,11 +138,14 @@ def _last_of_tick(code: NDArray, tick: NDArray) -> NDArray:
     return np.append((code[1:] != code[:-1]) | (tick[1:] != tick[:-1]), True) if len(code) else np.zeros(0, bool)
 
 
-def _of_feature(keys: pa.Table, feature: str, value: NDArray, present: NDArray, code: NDArray, ticks: int) -> pa.Table:
+def _of_feature(
+    keys: pa.Table, feature: str, value: NDArray, present: NDArray, code: NDArray, ticks: int, quarter: NDArray
+) -> pa.Table:
     with np.errstate(invalid="ignore"):
         usable = np.flatnonzero(present & (np.abs(value) < HUGE))
     start = np.searchsorted(code[usable], np.arange(len(keys) + 1)).astype(np.int64)
     found = change_curves(value[usable], start, GRID)
+    parts = quarter_counts(value[usable], start, quarter[usable], found.widths, QUARTERS)
     per_tick = 1.0 / max(ticks, 1)
     columns = {
         "feature": pa.repeat(feature, len(keys)),
@@ -132,6 +157,7 @@ def _of_feature(keys: pa.Table, feature: str, value: NDArray, present: NDArray, 
         "level": pa.array(found.level),
         "widths": _lists(found.widths),
         "rates": _lists(found.counts * per_tick),
+        "quarters": _lists(parts.reshape(len(keys), QUARTERS * GRID) * (QUARTERS * per_tick)),
     }
     return pa.table([*keys.columns, *(columns[n] for n in FIGURES.names)], names=[*keys.column_names, *FIGURES.names])
 

@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from deadband.compiler.catalog import Stream
 from deadband.compiler.errors import DeadbandError
+from deadband.compiler.planning.adaptive_filter import QUARTERS
 from deadband.runtime.sources.batch import encoded
 from deadband.runtime.sources.clean import schema_of
 from deadband.runtime.sources.frames import as_frame, from_arrow, quoted
@@ -36,6 +37,7 @@ FIGURES = T.StructType(
         T.StructField("level", T.DoubleType()),  # mean value
         T.StructField("widths", T.ArrayType(T.DoubleType())),
         T.StructField("rates", T.ArrayType(T.DoubleType())),  # messages at each of the widths
+        T.StructField("quarters", T.ArrayType(T.DoubleType())),  # the same in each quarter of the history, one by one
     ]
 )
 SUMMARY = (
@@ -154,6 +156,9 @@ def _check_curves(found: ItemStatistics, what: str) -> None:
     lengths = [pc.list_value_length(found.table[c]) for c in ("widths", "rates")]
     if len(found.table) and (len(pc.unique(pa.chunked_array([*lengths[0].chunks, *lengths[1].chunks]))) != 1):
         raise DeadbandError(f"{what} have curves of different lengths", detail="widths and rates belong together")
+    parts = pc.list_value_length(found.table["quarters"])
+    if len(found.table) and not pc.all(pc.equal(parts, pc.multiply(lengths[0], QUARTERS))).as_py():
+        raise DeadbandError(f"{what} have quarters of another length", detail="each width has a rate in every quarter")
     if found.table["widths"].combine_chunks().flatten().null_count:
         raise DeadbandError(f"{what} have curves with gaps", detail="a width is NULL")
     if not len(found.table):
@@ -162,5 +167,6 @@ def _check_curves(found: ItemStatistics, what: str) -> None:
     ascending = (width[:, :1] > 0).all() and (np.diff(width, axis=1) > 0).all() and np.isfinite(width).all()
     if width.shape[1] < 2 or not ascending:
         raise DeadbandError(f"{what} have widths that do not ascend", detail="each row needs two or more, above 0")
+    rate = np.concatenate((rate, found.column("quarters")), axis=1)
     if not (np.isfinite(rate).all() and (rate >= 0).all() and (found.column("ticks") > 0).all()):
         raise DeadbandError(f"{what} have rates that are no rates", detail="messages per tick are 0 or more")
