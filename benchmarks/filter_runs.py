@@ -14,7 +14,8 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from deadband.compiler.planning.adaptive_filter import GRID, QUARTERS, Curves, History, allocate, grid, uniform
+from deadband.compiler.planning.adaptive_filter import allocate, uniform
+from deadband.compiler.planning.cost_curves import GRID, QUARTERS, Curves, History, grid
 from deadband.runtime.kernels import filter_state as fs
 from deadband.runtime.kernels.change_curves import change_curves, quarter_counts
 from deadband.runtime.kernels.cost_curves import LAST, counts

@@ -12,17 +12,8 @@ from scipy.sparse import csr_matrix
 
 from benchmarks.filter_runs import Queries, rows_of, wiring_of
 from benchmarks.table import Table
-from deadband.compiler.planning.adaptive_filter import (
-    EXACT_UP_TO,
-    GRID,
-    Curves,
-    allocate,
-    expected,
-    grid,
-    random_walk,
-    settle,
-    uniform,
-)  # fmt: skip
+from deadband.compiler.planning.adaptive_filter import EXACT_UP_TO, allocate, random_walk, settle, uniform
+from deadband.compiler.planning.cost_curves import GRID, Curves, expected, grid
 from deadband.compiler.planning.emit_on_drift import OVERSHOOT
 from deadband.runtime.kernels import filter_state as fs
 from deadband.runtime.kernels.burden import adjust

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from deadband.compiler.catalog import Stream
 from deadband.compiler.physical import AdaptiveFilter
-from deadband.compiler.planning.adaptive_filter import GRID, Curves
+from deadband.compiler.planning.cost_curves import GRID, Curves
 from deadband.runtime.clock import Clock, coarse
 from deadband.runtime.kernels import adaptive_filter as kernel
 from deadband.runtime.kernels import filter_state as fs

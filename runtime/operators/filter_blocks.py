@@ -19,7 +19,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from deadband.compiler.lower.weights import ITEM
-from deadband.compiler.planning.adaptive_filter import GRID, Curves
+from deadband.compiler.planning.cost_curves import GRID, Curves
 from deadband.runtime.kernels import filter_state as fs
 from deadband.runtime.kernels.source_aggregates import Composites, with_composites
 from deadband.runtime.operators.adaptive_filter import Changes, State, changes_of, method_of, run

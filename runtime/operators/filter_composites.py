@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from deadband.compiler.planning.adaptive_filter import Curves, random_walk
+from deadband.compiler.planning.adaptive_filter import random_walk
+from deadband.compiler.planning.cost_curves import Curves
 from deadband.runtime.kernels import filter_state as fs
 from deadband.runtime.kernels.source_aggregates import Composites
 from deadband.runtime.operators.adaptive_filter import State, rewire

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deadband.compiler.planning.adaptive_filter import QUARTERS, Curves, History
+from deadband.compiler.planning.cost_curves import QUARTERS, Curves, History
 from deadband.runtime.operators.filter_wiring import Book
 from deadband.runtime.sources.item_statistics import ItemStatistics, feature_text
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from deadband.compiler.planning.adaptive_filter import Curves
+from deadband.compiler.planning.cost_curves import Curves
 from deadband.runtime.kernels import adaptive_filter as kernel
 from deadband.runtime.kernels import filter_state as fs
 from deadband.runtime.kernels.filter_live import ROUND, Events, Sent, take_messages

@@ -15,20 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from deadband.compiler.planning.adaptive_filter import (
+from deadband.compiler.planning.adaptive_filter import allocate, settle, uniform
+from deadband.compiler.planning.cost_curves import (
     BLENDS,
     GRID,
     QUARTERS,
     Curves,
     History,
-    allocate,
     blend_costs,
     blended,
     expected,
     grid,
-    settle,
     smoothed,
-    uniform,
 )
 from deadband.runtime.kernels import adaptive_filter as kernel
 from deadband.runtime.kernels import filter_state as fs

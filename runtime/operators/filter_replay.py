@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 
 from deadband.compiler.lower.weights import ITEM
 from deadband.compiler.physical import AdaptiveFilter
-from deadband.compiler.planning.adaptive_filter import Curves
+from deadband.compiler.planning.cost_curves import Curves
 from deadband.runtime.answers import filter_table
 from deadband.runtime.clock import Clock, coarse
 from deadband.runtime.context import Context

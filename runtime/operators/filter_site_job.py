@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from deadband.compiler.planning.adaptive_filter import GRID
+from deadband.compiler.planning.cost_curves import GRID
 from deadband.runtime.kernels import filter_state as fs
 from deadband.runtime.kernels.filter_live import ROUND, Events, Sent, run_sites
 from deadband.runtime.kernels.source_aggregates import Composites, with_composites

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from deadband.compiler.catalog import Stream
 from deadband.compiler.logical import ItemAggregate, Shape
-from deadband.compiler.planning.adaptive_filter import GRID, QUARTERS
+from deadband.compiler.planning.cost_curves import GRID, QUARTERS
 from deadband.runtime.context import Context
 from deadband.runtime.kernels.change_curves import change_curves, quarter_counts
 from deadband.runtime.sources.batch import encoded, feature_columns, features_of

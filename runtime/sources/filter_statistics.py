@@ -16,7 +16,8 @@ from sqlglot import exp
 from deadband.compiler.logical import Group
 from deadband.compiler.lower.adaptive_filter import adaptive_filter
 from deadband.compiler.physical import AdaptiveFilter
-from deadband.compiler.planning.adaptive_filter import Curves, expected, uniform
+from deadband.compiler.planning.adaptive_filter import uniform
+from deadband.compiler.planning.cost_curves import Curves, expected
 from deadband.compiler.statistics import FilterStatistics
 from deadband.runtime.clock import Clock
 from deadband.runtime.context import Context

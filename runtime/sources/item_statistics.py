@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from deadband.compiler.catalog import Stream
 from deadband.compiler.errors import DeadbandError
-from deadband.compiler.planning.adaptive_filter import QUARTERS
+from deadband.compiler.planning.cost_curves import QUARTERS
 from deadband.runtime.sources.batch import encoded
 from deadband.runtime.sources.clean import schema_of
 from deadband.runtime.sources.frames import as_frame, from_arrow, quoted

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from deadband.compiler.planning.adaptive_filter import GRID
+from deadband.compiler.planning.cost_curves import GRID
 from deadband.runtime.kernels import adaptive_filter as kernel
 from deadband.runtime.kernels import filter_state as fs
 from deadband.runtime.kernels.filter_state import AVG, COUNT, COUNT_TOTAL, MAX, MIN, ROWS_TOTAL, SUM, SUM_TOTAL

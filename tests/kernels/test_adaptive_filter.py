@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadband.compiler.planning.adaptive_filter import Curves, grid
+from deadband.compiler.planning.cost_curves import Curves, grid
 from deadband.runtime.kernels.filter_state import AVG, COUNT, COUNT_TOTAL, MAX, MIN, ROWS_TOTAL, SUM
 from tests.kernels.filter_oracle import (
     METHODS,

@@ -9,20 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
-from deadband.compiler.planning.adaptive_filter import (
-    BLENDS,
-    Curves,
-    allocate,
-    blend_costs,
-    blended,
-    expected,
-    grid,
-    hull,
-    random_walk,
-    settle,
-    smoothed,
-    uniform,
-)
+from deadband.compiler.planning.adaptive_filter import allocate, random_walk, settle, uniform
+from deadband.compiler.planning.cost_curves import BLENDS, Curves, blend_costs, blended, expected, grid, hull, smoothed
 
 
 @st.composite
