@@ -368,10 +368,11 @@ class FilterComponent:
         return self.context.spark.read.schema(schema).parquet(str(self._folder / name / str(version)))
 
     def _write(self, version: int, frame: DataFrame, name: str) -> None:
+        """A new version. The last snapshot may need the one before, which is old when batches closed no tick."""
         frame.write.mode("overwrite").parquet(str(self._folder / name / str(version)))
-        for old in (self._folder / name).glob("*"):
-            if old.name.isdigit() and int(old.name) <= version - KEPT - 1:
-                shutil.rmtree(old, ignore_errors=True)
+        versions = sorted(int(old.name) for old in (self._folder / name).glob("*") if old.name.isdigit())
+        for old in versions[: -KEPT - 1]:
+            shutil.rmtree(self._folder / name / str(old), ignore_errors=True)
 
     def _save(self, state: FilterState, run: DataFrame | None, open_: DataFrame) -> None:
         """The new versions: rows of open ticks, and what the sites know after the last run."""

@@ -8,6 +8,7 @@ output again. So state and file sinks (idempotent by batch) are exactly once, ca
 from __future__ import annotations
 
 import hashlib
+import shutil
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -57,7 +58,7 @@ class Running:
     ):
         self._context, self._frames, self._told = context, frames, told
         self._checkpoint, self._trigger, self._once = Path(checkpoint), trigger, once
-        self._changing = threading.Lock()
+        self._changing, self._stopped = threading.Lock(), False
         plans = [lower(g).operator for g in groups]
         others = [p for p in plans if not isinstance(p, AdaptiveFilter)]
         self._parts = [self._part_of(members, f"component-{i}") for i, members in enumerate(_components(others))]
@@ -78,6 +79,7 @@ class Running:
                     part.change(wanted.pop(part.folder.name))
                 else:
                     part.stop()
+                    part.forget()
                     self._parts.remove(part)
             for folder, members in wanted.items():
                 part = self._part_of(members, folder)
@@ -100,9 +102,8 @@ class Running:
         for key in ("initial", "messages", "control", "reported", "baseline", "violations"):
             if any(key in f for f in queries.values()):
                 total[key] = sum(f.get(key, 0) for f in queries.values()) - sum(p.shared(key) for p in self._parts)
-        total["updates"] = sum(sum(p.state.rows.values()) for p in self._parts)
-        total["late"] = sum(sum(p.state.late.values()) for p in self._parts)
-        total["rejected"] = sum(sum(p.state.rejected.values()) for p in self._parts)
+        for key, counted in (("updates", "rows"), ("late", "late"), ("rejected", "rejected")):
+            total[key] = _once([getattr(p.state, counted) for p in self._parts])
         total["fidelity"] = min((f["fidelity"] for f in queries.values() if "fidelity" in f), default=1.0)
         total["max_error"] = max((f["max_error"] for f in queries.values() if "max_error" in f), default=0.0)
         return Report(queries, total)
@@ -114,12 +115,14 @@ class Running:
 
     def stop(self) -> None:
         """Ends the streams after the batch under way."""
+        self._stopped = True
         for part in self._parts:
             part.stop()
 
     @property
     def active(self) -> bool:
-        return any(p.query is not None and p.query.isActive for p in self._parts)
+        """Also when all queries were dropped: the next one that is created runs."""
+        return not self._stopped and (not self._parts or any(p.is_active for p in self._parts))
 
     def _part(self, name: str) -> _Part:
         for part in self._parts:
@@ -161,8 +164,19 @@ class _Part:
             self._component.change(self.state, plans)
             self._queries = {q.name.lower(): q for p in plans for q in p.group.queries}
             self._snapshots.fingerprint = _fingerprint(list(plans))
+            if self._batch >= 0:  # so that a start before the next batch finds the queries as they are now
+                self._snapshots.save(self._batch, {"state": self.state, "outcome": self._outcome})
             for name in self._queries:
                 self._answers.setdefault(name, [])
+
+    def forget(self) -> None:
+        """No query is left: a set of this name begins anew. Dead letters stay."""
+        for name in ("snapshots", "sites", "spark"):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+
+    @property
+    def is_active(self) -> bool:
+        return self.query is not None and self.query.isActive
 
     def shared(self, key: str) -> int:
         """What queries of this part count more than once."""
@@ -262,6 +276,11 @@ class _Part:
         if isinstance(self._failure, DeadbandError):
             return self._failure
         return DeadbandError("the stream has failed", detail=first_line(self._failure or error))
+
+
+def _once(counts: list[dict[str, int]]) -> int:
+    """Rows of streams that several parts read, each counted once."""
+    return sum(max(c.get(stream, 0) for c in counts) for stream in {s for c in counts for s in c})
 
 
 def _component(context: Context, streams: list[Stream], plans: list[Operator], folder: Path) -> Any:

@@ -110,6 +110,42 @@ def is_within(said, true, bound: str) -> bool:
     return abs(said - true) <= reach + ROUNDING * (1 + abs(true))
 
 
+def interval_misses(
+    reported: dict[tuple, dict], truth: list[dict], groups: list[str], bounds: dict[str, str]
+) -> dict[tuple, str]:
+    """The same for PRECISION: truth in [low, high], which is no wider than its bound; other columns are exact."""
+    wrong: dict[tuple, str] = {}
+    true = {tuple(plain(row[g]) for g in groups): row for row in truth}
+    for group in {*true, *reported}:
+        if group not in reported or group not in true:
+            wrong[group] = f"{'missing' if group in true else 'extra'}: {true.get(group)} {reported.get(group)}"
+            continue
+        said = reported[group]
+        for column, value in true[group].items():
+            if column in bounds:
+                prefix = "" if len(bounds) == 1 else f"{column}_"
+                ends, is_true = (said[f"{prefix}low"], said[f"{prefix}high"]), plain(value)
+                if not _holds(*ends, is_true, bounds[column]) or not is_within(
+                    said[column], is_true, str(_width(ends))
+                ):
+                    wrong[group] = f"{column}: {said[column]} in {ends} against {is_true} within {bounds[column]}"
+            elif column not in groups and not is_within(said[column], plain(value), "0"):
+                wrong[group] = f"{column}: {said[column]} against {value}"
+    return wrong
+
+
+def _width(ends: tuple) -> float:
+    return 0.0 if ends[0] is None else ends[1] - ends[0]
+
+
+def _holds(low, high, true, bound: str) -> bool:
+    if low is None or high is None or true is None:
+        return low is None and high is None and true is None
+    slack = ROUNDING * (1 + abs(float(true)))
+    reach = float(bound.rstrip("%")) * (min(abs(low), abs(high)) / 100 if bound.endswith("%") else 1)
+    return low - slack <= float(true) <= high + slack and 0 <= high - low <= reach + slack
+
+
 def plain(value):
     """Python's own None and numbers for those of pandas, numpy and decimals."""
     if value is None or value is pd.NA or value is pd.NaT:
