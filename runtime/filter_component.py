@@ -338,6 +338,8 @@ class FilterComponent:
         """The sites of all partitions: messages and new state."""
         features = feature_columns(state.filters.book.features)
         sites = self._read(state.sites, site_schema(self._schema), "sites")
+        gone = F.lit(False) if self.stream.delete_when is None else F.expr(self.stream.delete_when)
+        sites = sites.withColumn(DELETED, F.coalesce(gone, F.lit(False)))
         if self.stream.change_rate is not None:
             sites = sites.withColumn(
                 TIME, ordinal(self._schema[self.stream.timestamp].dataType, F.col(quoted(self.stream.timestamp)))

@@ -18,14 +18,14 @@ import numpy as np
 from numba import njit
 
 from deadband.runtime.kernels import filter_state as fs
-from deadband.runtime.kernels.burden import adjust
-from deadband.runtime.kernels.filter_bounds import DEFLATE, INFLATE, budgets, interval, narrow
+from deadband.runtime.kernels.filter_bounds import DEFLATE, INFLATE, budgets, interval, load_edges, narrow, unpadded
+from deadband.runtime.kernels.filter_reference import PERIOD, reference
 from deadband.runtime.kernels.filter_sites import ask, find_dense, recheck, take_predictions, take_rows, widen
 from deadband.runtime.kernels.filter_state import Emitted, Rows, State, Wiring, inner
 
 __all__ = [
-    "ASK", "LOOK", "PERIOD", "after", "emitted", "load_edges", "members", "narrow", "no_reports", "report", "run",
-    "settle", "sum_anew", "tie", "touch_all", "unpadded",
+    "ASK", "LOOK", "PERIOD", "after", "emitted", "members", "narrow", "no_reports", "report", "run",
+    "settle", "sum_anew", "tie", "touch_all",
 ]  # fmt: skip
 
 ADAPTIVE, REFERENCE, UNIFORM = fs.ADAPTIVE, fs.REFERENCE, fs.UNIFORM
@@ -33,7 +33,6 @@ ALIVE, ROWS_TOTAL, COUNT_TOTAL = fs.ALIVE, fs.ROWS_TOTAL, fs.COUNT_TOTAL
 TICK, TARGETS, GROUPS = fs.TICK, fs.TARGETS, fs.GROUPS
 JOINED, CHANGED, ASKED = fs.JOINED, fs.CHANGED, fs.ASKED
 
-PERIOD = 10  # ticks between two adjustments of the reference method
 LOOK = 64  # ticks between two looks at which filters are updated often enough for predictors
 SAME = 1.0 - 2.0**-42  # what rounding allowances that grow with the values may take from a width
 GREW = 1.1  # uniform widths of percent bounds are pushed again when they could be this much wider
@@ -45,36 +44,6 @@ def run(wiring: Wiring, state: State, rows: Rows, first: int, method: int) -> tu
     """Applies ticks from `first` on, in place, to the last or until a plan is asked for: next tick, asked, reports."""
     done, asked, out = _run(wiring, state, rows, first, method)
     return done, asked, emitted(out)
-
-
-@njit(cache=True, nogil=True)
-def load_edges(wiring, state):
-    """(filter, target, |w|) of all that is on."""
-    F, V = len(wiring.feature_start) - 1, len(wiring.value_feature)
-    room = len(wiring.value_target)
-    filters, targets, loads = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room)
-    n = 0
-    for j in range(len(state.active)):
-        if state.active[j] == 0:
-            continue
-        i, f = j // F, j % F
-        for at in range(wiring.feature_start[f], wiring.feature_start[f + 1]):
-            v = wiring.feature_slot[at]
-            if wiring.value_needs[v] & ~state.present[i] == 0:
-                for e in range(wiring.value_start[i * V + v], wiring.value_start[i * V + v + 1]):
-                    filters[n], targets[n], loads[n] = j, wiring.value_target[e], wiring.value_load[e]
-                    n += 1
-    return filters[:n], targets[:n], loads[:n]
-
-
-@njit(cache=True, nogil=True)
-def unpadded(wiring, state):
-    """What each target has for the widths of its filters: its budget less the padding."""
-    room = budgets(wiring, state)
-    filters, targets, loads = load_edges(wiring, state)
-    for e in range(len(filters)):
-        room[targets[e]] -= loads[e] * wiring.pad[filters[e]]
-    return np.maximum(room, 0.0)
 
 
 @inner
@@ -128,13 +97,15 @@ def _regrow(wiring, state, growth, only_single):
     used = np.zeros(len(room))
     for e in range(len(filters)):
         used[targets[e]] += loads[e] * state.width[filters[e]]
+    moves = np.zeros(len(state.active), np.uint8)  # 1: a bound of it moves by itself
     for e in range(len(filters)):
         j, t = filters[e], targets[e]
+        moves[j] |= wiring.cell_percent[wiring.target_cell[t]]
         if used[t] > 0.0:
             factor[j] = min(factor[j], room[t] / used[t])
             empty[j] = 0
     for j in range(len(state.active)):
-        if state.active[j] == 0 or (only_single and state.single[j] == 0):
+        if state.active[j] == 0 or (only_single and state.single[j] == 0) or (growth > 1.0 and moves[j] == 0):
             continue
         old = state.width[j]
         new = least[j] if state.single[j] == 1 or empty[j] == 1 else old * factor[j] * DEFLATE
@@ -214,49 +185,6 @@ def tie(wiring, state):
     for j in range(count):
         if tied[j] == 1:
             state.need[j] = need[j]
-
-
-@inner
-def _compressed(rows, columns, weights, count):
-    """Entries by row: start, column, weight."""
-    start = np.zeros(count + 1, np.int64)
-    for e in range(len(rows)):
-        start[rows[e] + 1] += 1
-    start = np.cumsum(start)
-    at = start[:-1].copy()
-    column, weight = np.empty(len(rows), np.int64), np.empty(len(rows))
-    for e in range(len(rows)):
-        k = at[rows[e]]
-        column[k], weight[k] = columns[e], weights[e]
-        at[rows[e]] += 1
-    return start, column, weight
-
-
-@inner
-def _reference(wiring, state):
-    """The published adjustment: shrinks cost nothing, each growth is a control message."""
-    filters, targets, loads = load_edges(wiring, state)
-    N, T = len(state.active), len(wiring.target_cell)
-    item_start, item_target, item_load = _compressed(filters, targets, loads, N)
-    target_start, target_item, target_load = _compressed(targets, filters, loads, T)
-    room = unpadded(wiring, state)
-    for t in range(T):
-        room[t] = room[t] if np.isfinite(room[t]) else 0.0
-    width, fixed = state.width.copy(), state.single.copy()
-    for j in range(N):
-        fixed[j] = 1 if state.active[j] == 0 else fixed[j]
-    grew = adjust(
-        item_start, item_target, item_load, target_start, target_item, target_load,
-        room, width, state.since, wiring.cost, float(PERIOD), fixed, state.burden, state.clock[TICK],
-    )  # fmt: skip
-    for j in range(N):
-        state.since[j] = 0
-        if width[j] == state.width[j]:
-            continue
-        state.control[j] += grew[j]
-        if width[j] < state.width[j]:
-            ask(state, j)
-        widen(wiring, state, j, width[j])
 
 
 @njit(cache=True, nogil=True)
@@ -411,7 +339,7 @@ def after(wiring, state, method, percents):
         _seasoned(state, joined)
     if clock[TICK] % PERIOD == 0:
         if method == REFERENCE:
-            _reference(wiring, state)
+            reference(wiring, state)
         elif method == UNIFORM and percents:
             _uniform(wiring, state, GREW)
         if percents and method in (ADAPTIVE, REFERENCE):

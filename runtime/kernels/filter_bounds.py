@@ -9,7 +9,7 @@ from deadband.runtime.kernels import filter_state as fs
 from deadband.runtime.kernels.filter_sites import ask, widen
 from deadband.runtime.kernels.filter_state import inner
 
-__all__ = ["DEFLATE", "INFLATE", "budgets", "interval", "intervals", "narrow"]
+__all__ = ["DEFLATE", "INFLATE", "budgets", "interval", "intervals", "load_edges", "narrow", "unpadded"]
 
 AVG, COUNT, MIN, SUM = fs.AVG, fs.COUNT, fs.MIN, fs.SUM
 TARGETS, GROUPS = fs.TARGETS, fs.GROUPS
@@ -185,3 +185,33 @@ def _narrow_extremum(wiring, state, cell, zero):
             if zero or spread > NARROWED * budget:
                 narrowed |= _narrow(wiring, state, t, 0.0 if zero else min(NARROWED * budget / spread, 0.5))
     return narrowed
+
+
+@njit(cache=True, nogil=True)
+def load_edges(wiring, state):
+    """(filter, target, |w|) of all that is on."""
+    F, V = len(wiring.feature_start) - 1, len(wiring.value_feature)
+    room = len(wiring.value_target)
+    filters, targets, loads = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room)
+    n = 0
+    for j in range(len(state.active)):
+        if state.active[j] == 0:
+            continue
+        i, f = j // F, j % F
+        for at in range(wiring.feature_start[f], wiring.feature_start[f + 1]):
+            v = wiring.feature_slot[at]
+            if wiring.value_needs[v] & ~state.present[i] == 0:
+                for e in range(wiring.value_start[i * V + v], wiring.value_start[i * V + v + 1]):
+                    filters[n], targets[n], loads[n] = j, wiring.value_target[e], wiring.value_load[e]
+                    n += 1
+    return filters[:n], targets[:n], loads[:n]
+
+
+@njit(cache=True, nogil=True)
+def unpadded(wiring, state):
+    """What each target has for the widths of its filters: its budget less the padding."""
+    room = budgets(wiring, state)
+    filters, targets, loads = load_edges(wiring, state)
+    for e in range(len(filters)):
+        room[targets[e]] -= loads[e] * wiring.pad[filters[e]]
+    return np.maximum(room, 0.0)

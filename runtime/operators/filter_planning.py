@@ -30,6 +30,7 @@ from deadband.compiler.planning.cost_curves import (
 )
 from deadband.runtime.kernels import adaptive_filter as kernel
 from deadband.runtime.kernels import filter_state as fs
+from deadband.runtime.kernels.filter_bounds import load_edges, unpadded
 from deadband.runtime.kernels.filter_sites import RATIO, begin, set_widths, told
 
 __all__ = ["asked", "load_of", "plan"]
@@ -70,9 +71,9 @@ def asked(state: fs.State) -> NDArray:
 
 def load_of(wiring: fs.Wiring, state: fs.State) -> tuple[csr_matrix, NDArray]:
     """|w| by target and filter, of what is on, and what each target has for widths."""
-    filters, targets, loads = kernel.load_edges(wiring, state)
+    filters, targets, loads = load_edges(wiring, state)
     load = csr_matrix((loads, (targets, filters)), shape=(len(wiring.target_cell), len(state.active)))
-    budget = kernel.unpadded(wiring, state)
+    budget = unpadded(wiring, state)
     return load, np.where(np.isfinite(budget), budget, 0.0)
 
 

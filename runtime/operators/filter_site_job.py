@@ -172,13 +172,14 @@ def _run_partition(task: Task, rows: pa.Table, state: pa.Table) -> pa.Table:
     newest = np.full(items, -1, np.int64)
     newest[known] = np.arange(len(state))
     newest[code[last]] = len(state) + last
-    assert (newest >= 0).all(), "every key has a row in force"
+    there = np.append(newest >= 0, np.ones(len(made), bool))  # a key whose rows were all refused has none in force
     site = np.full(len(number), -1, np.int64)
     site[known] = state[SITE_HASH].to_numpy()
     site[code[::-1]] = np.where(site[code[::-1]] == -1, rows[SITE_HASH].to_numpy()[::-1], site[code[::-1]])
     if composites is not None:
         site[items + composites.composite] = site[_items_of(composites, len(task.slots))]
-    raw = pa.concat_tables([t.select(list(task.columns)) for t in (state, rows)]).combine_chunks().take(newest)
+    raw = pa.concat_tables([t.select(list(task.columns)) for t in (state, rows)]).combine_chunks()
+    raw = raw.take(np.maximum(newest, 0))
     kept = {
         KIND: np.full(len(number), STATE, np.int32),
         NUMBER: number,
@@ -188,7 +189,7 @@ def _run_partition(task: Task, rows: pa.Table, state: pa.Table) -> pa.Table:
         SITE_HASH: site,
     }
     raw = pa.concat_tables([raw, pa.table([pa.nulls(len(made), f.type) for f in raw.schema], schema=raw.schema)])
-    out.append(_padded({**kept, **{c: raw[c] for c in task.columns}}, len(number), schema))
+    out.append(_padded({**kept, **{c: raw[c] for c in task.columns}}, len(number), schema).filter(pa.array(there)))
     return pa.concat_tables(out)
 
 
@@ -291,7 +292,8 @@ def _rows_of(task: Task, rows: pa.Table, code: NDArray, number: NDArray) -> tupl
     with np.errstate(invalid="ignore"):
         usable = (np.abs(values) < task.limits).all(axis=1) | (deleted == 1)
     refused = np.flatnonzero(~usable & task.relevant[number[code]])
-    in_force = last_of_each(np.zeros(len(code), np.int64), code)
+    good = np.flatnonzero(usable)
+    in_force = good[last_of_each(np.zeros(len(good), np.int64), code[good])]
     used = np.flatnonzero(usable & task.relevant[number[code]])
     tick = task.of[np.searchsorted(task.times, time[order][used])]
     last = last_of_each(tick, code[used])
@@ -321,9 +323,8 @@ def _own(task: Task, local: dict[int, int]) -> Events:
 
 def _announced(task: Task, rows: pa.Table, state: pa.Table, known: NDArray, totals: fs.State) -> pa.Table:
     """Features have changed: every item in force tells all its values in the first tick, as if it came."""
-    alive = totals.alive[known] == fs.ALIVE
+    alive = ~state[DELETED].to_numpy(zero_copy_only=False)  # also of keys that no query wanted until now
     mine = state.filter(pa.array(alive))
-    totals.alive[known[alive]] = fs.NEVER
     totals.active[:] = 0
     totals.alive[totals.alive == fs.ALIVE] = fs.NEVER  # composites too
     told = {TIME: np.full(len(mine), task.times[0]), SEQ: np.full(len(mine), -1), BATCH: np.full(len(mine), -1)}

@@ -251,9 +251,6 @@ def test_queries_come_go_and_change_while_streams_run(spark, tmp_path):
     again.stop()
 
 
-@pytest.mark.xfail(
-    reason="sites forget keys that no query wants, and take a refused row for the one in force", strict=True
-)
 @pytest.mark.parametrize("how", ["unwanted", "refused"])
 def test_a_new_query_knows_rows_from_before(spark, tmp_path, how):
     """A key that no query wanted, or whose last row was refused, counts with its last good row."""
